@@ -6,7 +6,8 @@ rank, a counter of memory. Clocks of ranks differ by seconds; durations vary by 
 random comes from the seed, so that the same job is made anew by anybody.
 
 As a program: fleet_job.py FOLDER [--ranks N] [--steps N] [--layers N] [--late RANK] [--late-us US]
-[--slow-link RANK] [--slow-op RANK] [--leak RANK] [--hosts N] [--seed N]
+[--slow-link RANK] [--slow-op RANK] [--leak RANK] [--hosts N] [--seed N] [--unlabelled]
+--unlabelled: only the names of the files say which rank it is.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ SEND_BYTES = 4 << 20
 class Job:
     def __init__(self, ranks=8, steps=20, layers=6, buckets=2, late=None, late_us=600, slow_link=None,
                  slow_op=None, leak=None, hosts=2, seed=1, drift=0.0, begin_ns=START_NS, first_step=0,
-                 names=None):
+                 names=None, unlabelled=False):
         self.__dict__.update(locals())
         self.random = random.Random(seed)
 
@@ -83,8 +84,8 @@ class Job:
     def trace(self, rank, steps, events, offset_ns):
         first = steps[0][1]
         ids, out = {}, []
-        for pid, labels in ((1, f"rank {rank}"),):
-            out.append({"ph": "M", "pid": pid, "name": "process_labels", "args": {"labels": labels}})
+        if not self.unlabelled:
+            out.append({"ph": "M", "pid": 1, "name": "process_labels", "args": {"labels": f"rank {rank}"}})
         out.append({"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "main", "kind": "thread"}})
         out.append({"ph": "M", "pid": 1, "tid": 7, "name": "thread_name",
                     "args": {"name": "stream 7", "kind": "stream", "device": "GPU 0"}})
@@ -118,6 +119,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, metavar="RANK")
     parser.add_argument("--late-us", type=float, default=600)
     parser.add_argument("--drift", type=float, default=0.0)
+    parser.add_argument("--unlabelled", action="store_true")
     args = vars(parser.parse_args())
     folder = args.pop("folder")
     Job(**args).write(folder)

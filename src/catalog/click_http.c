@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "catalog/click_text.h"
 
 #ifdef OPMETER_HAVE_CURL
 #include <curl/curl.h>
@@ -17,8 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CONNECT_S 20L
 #define ANSWER_MAX ((size_t)2 << 30)
 #define SECRET_MAX 4096
+#define SPELLING "'@', '/', ':', '?' and '#' are written %40, %2F, %3A, %3F and %23"
 #define PASSWORD_VARIABLE "OPMETER_CLICKHOUSE_PASSWORD"
 #define PASSWORD_FILE_VARIABLE "OPMETER_CLICKHOUSE_PASSWORD_FILE"
 
@@ -59,6 +62,14 @@ static bool is_name(const char *text)
     return text[0] != '\0';
 }
 
+static bool is_port(const char *text, size_t len)
+{
+    size_t digits = strspn(text, "0123456789");
+    long port = digits <= 5 ? strtol(text, NULL, 10) : 0;
+
+    return digits == len && port > 0 && port < 65536;
+}
+
 static int take_hosts(struct click_http *h, const char *text, size_t len, bool tls, opm_error *err)
 {
     while (len) {
@@ -71,6 +82,11 @@ static int take_hosts(struct click_http *h, const char *text, size_t len, bool t
         if (n == 0 || h->nhost == CLICK_HOSTS_MAX)
             return opm__fail(err, OPM_EINVAL, "clickhouse://: %s",
                              n ? "more than 64 hosts" : "a host is missing");
+        if (port && !is_port(text + port + 1, n - port - 1))
+            return opm__fail(err, OPM_EINVAL,
+                             "clickhouse://: what stands behind a host and ':' is no port; in a "
+                             "name or password %s",
+                             SPELLING);
         buf_addf(&url, "http%s://%.*s%s/", tls ? "s" : "", (int)n, text,
                  port  ? ""
                  : tls ? ":8443"
@@ -97,6 +113,8 @@ static int take_option(struct click_http *h, const char *text, size_t len, bool 
     char *value = equals ? part(equals + 1, len - key - 1) : NULL;
     int rc = 0;
 
+    if (!value && memchr(text, '@', len))
+        return opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     if (!value)
         return opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s has no value", (int)MIN(len, 60),
                          text);
@@ -113,6 +131,11 @@ static int take_option(struct click_http *h, const char *text, size_t len, bool 
         h->timeout_s = strtol(value, NULL, 10);
     } else if (IS("tries") && strtol(value, NULL, 10) > 0) {
         h->tries = strtol(value, NULL, 10);
+    } else if (IS("timeout") || IS("tries")) {
+        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s=%.60s: a number from 1 on is needed",
+                       (int)key, text, value);
+    } else if (memchr(text, '@', key)) {
+        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     } else {
         rc = opm__fail(err, OPM_EINVAL,
                        "clickhouse://: %.*s=%.60s is no option that it has: cluster=NAME, tls=1, "
@@ -187,12 +210,15 @@ static int parse_url(struct click_http *h, const char *url, opm_error *err)
                                            : mem_strdup("default");
     if (!h->user)
         h->user = mem_strdup("default");
+    h->tls = tls;
     if (rc == 0)
         rc = take_hosts(h, hosts, (size_t)(hosts_end - hosts), tls, err);
     if (rc == 0 && (!h->user || !h->database))
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     if (rc == 0 && h->nhost == 0)
         rc = opm__fail(err, OPM_EINVAL, "clickhouse://: give clickhouse://HOST:8123/DATABASE");
+    if (rc == 0 && strchr(h->database, '@'))
+        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     if (rc == 0 && !is_name(h->database))
         rc = opm__fail(err, OPM_EINVAL,
                        "clickhouse://: '%.60s' is no name of a database: letters, digits and _",
@@ -318,23 +344,21 @@ static size_t take_bytes(char *bytes, size_t size, size_t n, void *user)
     return a->body.failed ? 0 : size * n;
 }
 
-/* What the server says, in one line: "Code: 60, e.displayText() = DB::Exception: Table ... doesn't
- * exist., e.what() = ..." */
+/* What the server says, in one line. */
 static void say_error(const struct click_http *h, struct click_answer *a, long status,
                       opm_error *err)
 {
-    const char *body = buf_str(&a->body), *text = strstr(body, "DB::Exception: ");
-    int len;
+    const char *body = buf_str(&a->body);
+    struct click_exception e = click_exception_read(body);
 
-    a->code = strncmp(body, "Code: ", 6) == 0 ? (int)strtol(body + 6, NULL, 10) : 0;
-    text = text ? text + 15 : body;
-    len = (int)strcspn(text, "\n");
-    if (strstr(text, ", e.what()"))
-        len = MIN(len, (int)(strstr(text, ", e.what()") - text));
-    if (strstr(text, " (version "))
-        len = MIN(len, (int)(strstr(text, " (version ") - text));
-    while (len && (text[len - 1] == '.' || text[len - 1] == ' '))
-        len--;
+    if (!e.code) {
+        e.text = body;
+        e.len = strcspn(body, "\r\n");
+    }
+    /* Its disk may be full in the midst of a file, too. */
+    a->code = e.code && (strstr(body, "errno: 28,") || strstr(body, "No space left on device"))
+                  ? 243
+                  : e.code;
     switch (a->code) {
     case 192: /* unknown user */
     case 193: /* wrong password */
@@ -352,7 +376,8 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
         break;
     default:
         opm__fail(err, a->code == 62 || a->code == 47 ? OPM_EINVAL : OPM_EIO, "%s: %.*s%s",
-                  buf_str(&h->name), len ? MIN(len, 300) : 40, len ? text : "it gives no reason",
+                  buf_str(&h->name), e.len ? (int)MIN(e.len, (size_t)300) : 40,
+                  e.len ? e.text : "it gives no reason",
                   a->code         ? ""
                   : status == 401 ? " (wrong name or password?)"
                                   : "");
@@ -363,6 +388,16 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
     a->unsure = a->code == 209 || a->code == 210 || (!a->code && status >= 500);
 }
 
+/* Was there a connection, and over TLS an agreement, before time ran out? */
+static bool is_connected(struct click_http *h)
+{
+    double at_s = 0;
+
+    lib.curl_easy_getinfo(h->curl, h->tls ? CURLINFO_APPCONNECT_TIME : CURLINFO_CONNECT_TIME,
+                          &at_s);
+    return at_s > 0;
+}
+
 static int say_broken(struct click_http *h, CURLcode code, const char *more, struct click_answer *a,
                       opm_error *err)
 {
@@ -370,10 +405,30 @@ static int say_broken(struct click_http *h, CURLcode code, const char *more, str
 
     a->again = code != CURLE_SSL_CERTPROBLEM && code != CURLE_PEER_FAILED_VERIFICATION &&
                code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+    why += strspn(why, " ");
     a->unsure = code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && a->again;
     if (a->body.failed)
         return opm__fail(err, OPM_ELIMIT, "%s: the answer is larger than 2 GiB: ask for less",
                          name);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return opm__fail(err, OPM_EIO,
+                         "%s: its certificate is refused: %s (ca=FILE in the URL names a file with "
+                         "the certificate of who signed it)",
+                         name, why);
+    if (code == CURLE_SSL_CACERT_BADFILE)
+        return opm__fail(err, OPM_EIO, "%s: no certificate can be read from ca=%s", name,
+                         h->ca ? h->ca : "the system's");
+    if (code == CURLE_SSL_CONNECT_ERROR)
+        return opm__fail(err, OPM_EIO,
+                         "%s cannot be reached by TLS: %s (without TLS it is clickhouse://)", name,
+                         why);
+    if ((code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR) && !h->tls && !h->spoke)
+        return opm__fail(err, OPM_EIO,
+                         "%s cannot be reached: %s (if it speaks TLS: clickhouses://)", name, why);
+    if (code == CURLE_OPERATION_TIMEDOUT && !is_connected(h))
+        return opm__fail(err, OPM_EIO, "%s cannot be reached%s: no answer for %ld s%s", name,
+                         h->tls ? " by TLS" : "", MIN(h->timeout_s, CONNECT_S),
+                         h->tls ? " (without TLS it is clickhouse://)" : "");
     if (code == CURLE_OPERATION_TIMEDOUT)
         return opm__fail(err, OPM_EIO,
                          "%s has not answered for %ld s (timeout=SECONDS in the URL allows more)",
@@ -391,7 +446,7 @@ static int set_up(struct click_http *h, const struct click_request *q, const cha
     lib.curl_easy_setopt(c, CURLOPT_PROXY, "");
     lib.curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     lib.curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    lib.curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, MIN(h->timeout_s, 20L));
+    lib.curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, MIN(h->timeout_s, CONNECT_S));
     lib.curl_easy_setopt(c, CURLOPT_TIMEOUT, h->timeout_s);
     lib.curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     lib.curl_easy_setopt(c, CURLOPT_USERNAME, h->user);
@@ -445,6 +500,7 @@ static int send_to(struct click_http *h, size_t host, const struct click_request
         lib.curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, more);
         code = lib.curl_easy_perform(h->curl);
         lib.curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+        h->spoke |= status > 0;
         if (code != CURLE_OK) {
             rc = say_broken(h, code, more, a, err);
         } else if (status != 200) {

@@ -15,7 +15,8 @@ struct click_http {
     size_t nhost, at;            /* the one that answered last */
     char *user, *password, *database, *cluster, *ca;
     long timeout_s, tries;
-    bool bare; /* the user may not change settings */
+    bool tls, spoke; /* HTTP came back */
+    bool bare;       /* the user may not change settings */
 };
 
 /* `h` starts as {0}; click_http_close() it in any case. Nothing is sent yet. */

@@ -16,7 +16,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/gzip.h"
+#include "base/system.h"
 #include "catalog/click_http.h"
+#include "catalog/click_text.h"
 #include "catalog/kind.h"
 
 #include <errno.h>
@@ -25,8 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
+#define CLICK_VERSION 4 /* of the tables; 2 had none of runs, 3 no rank_op_sum */
 #define BLOCK_BYTES ((size_t)8 << 20)
 #define BLOCK_ROWS ((size_t)200000) /* below what a server splits */
 
@@ -41,19 +43,18 @@ struct clickhouse {
     /* What is being added. */
     struct fleet_unit unit;
     int64_t attempt;
-    int64_t *id; /* of blocks that are there */
+    struct {
+        int64_t number;
+        int table;
+    } * id; /* of blocks that are there */
     size_t nid, id_cap;
-    struct block block[ROLLUP_COUNT];
+    struct block block[CLICK_COUNT];
 };
 
-struct clickrows {
-    struct click_answer answer;
-    char *at, *end; /* of what was not read yet */
-    int ncol;
-    enum opm_type *type;
-    char **name, **cell;
-    size_t *len;
-};
+static const struct rollup_def *table_def(int table)
+{
+    return table < ROLLUP_COUNT ? &rollups[table] : &click_run_tables[table - ROLLUP_COUNT];
+}
 
 /* -- statements -- */
 
@@ -135,13 +136,26 @@ static int make_table(struct clickhouse *c, size_t host, const char *name, const
     return rc;
 }
 
-static int make_rollup(struct clickhouse *c, size_t host, const struct rollup_def *def,
-                       opm_error *err)
+/* Of tables of runs: rows of runs that are gone, the mark itself apart. */
+static void leave_out_gone(const struct rollup_def *def, int table, struct buf *shown)
 {
+    if (table < ROLLUP_COUNT)
+        return;
+    buf_addf(shown,
+             " AND (%s(ifNull(%s, ''), rank) NOT IN (SELECT run, rank FROM mark_rows WHERE gone = 1"
+             " AND insertion IN (" SHOWN_IDS ")))",
+             table == CLICK_mark ? "gone = 1 OR " : "", def->col[3].name);
+}
+
+static int make_one(struct clickhouse *c, size_t host, int table, opm_error *err)
+{
+    const struct rollup_def *def = table_def(table);
     static const char *const types[] = { [ROLLUP_STR] = "String",
                                          [ROLLUP_INT] = "Int64",
                                          [ROLLUP_I64] = "Nullable(Int64)",
-                                         [ROLLUP_F64] = "Nullable(Float64)" };
+                                         [ROLLUP_F64] = "Nullable(Float64)",
+                                         [ROLLUP_TEXT] = "Nullable(String)",
+                                         [ROLLUP_BYTES] = "Nullable(String)" };
     struct buf columns = { 0 }, shown = { 0 };
     int rc;
 
@@ -150,7 +164,8 @@ static int make_rollup(struct clickhouse *c, size_t host, const struct rollup_de
         buf_addf(&columns, "%s%s %s", i ? ", " : "", def->col[i].name, types[def->col[i].type]);
         buf_addf(&shown, "%s%s", i ? ", " : "", def->col[i].name);
     }
-    buf_addf(&shown, " FROM %s_rows WHERE batch IN (" SHOWN_IDS ")", def->name);
+    buf_addf(&shown, " FROM %s_rows WHERE %s IN (" SHOWN_IDS ")", def->name, def->col[2].name);
+    leave_out_gone(def, table, &shown);
     rc = columns.failed || shown.failed
              ? opm__fail(err, OPM_ENOMEM, "out of memory")
              : make_table(c, host, def->name, buf_str(&columns), def->order, buf_str(&shown), err);
@@ -177,8 +192,9 @@ static int make_all(struct clickhouse *c, size_t host, opm_error *err)
     if (rc == 0)
         rc = make_table(c, host, "rank_batch", BATCH_COLUMNS, "job, rank, run, unit", BATCH_SHOWN,
                         err);
-    for (size_t i = 0; i < ROLLUP_COUNT && rc == 0; i++)
-        rc = make_rollup(c, host, &rollups[i], err);
+    /* The views of runs name what is made last. */
+    for (int i = CLICK_COUNT - 1; i >= 0 && rc == 0; i--)
+        rc = make_one(c, host, i, err);
     for (size_t i = 0; i < ARRAY_SIZE(views) && rc == 0; i += 2) {
         buf_addf(&sql, "CREATE VIEW IF NOT EXISTS %s%s AS %s", views[i], room, views[i + 1]);
         rc = run_buf(c, &sql, host, err);
@@ -189,7 +205,7 @@ static int make_all(struct clickhouse *c, size_t host, opm_error *err)
              room);
     if (rc == 0)
         rc = run_buf(c, &sql, host, err);
-    buf_addf(&sql, "INSERT INTO opmeter_version (version) VALUES (%d)", CATALOG_VERSION);
+    buf_addf(&sql, "INSERT INTO opmeter_version (version) VALUES (%d)", CLICK_VERSION);
     if (rc == 0)
         rc = run_buf(c, &sql, host, err);
     buf_release(&sql);
@@ -203,8 +219,13 @@ static int read_version(struct clickhouse *c, size_t host, long *version, opm_er
     const struct click_request q = { .sql = "SELECT max(version) FROM opmeter_version",
                                      .host = host };
     int rc = click_http_do(&c->http, &q, &a, err);
+    char *end;
 
-    *version = rc == 0 ? strtol(buf_str(&a.body), NULL, 10) : 0;
+    *version = rc == 0 ? strtol(buf_str(&a.body), &end, 10) : 0;
+    /* Something else that says 200 to everything would take rows and keep none. */
+    if (rc == 0 && (end == buf_str(&a.body) || *end != '\n'))
+        rc = opm__fail(err, OPM_EFORMAT, "%s: what answers there is no ClickHouse: '%.60s'",
+                       buf_str(&c->http.name), buf_str(&a.body));
     if (rc < 0 && (a.code == 60 || a.code == 81)) /* no such table, no such database */
         rc = 0;
     buf_release(&a.body);
@@ -218,12 +239,12 @@ static int check_version(struct clickhouse *c, size_t host, enum fleetdb_use use
 
     if (rc < 0)
         return rc;
-    if (version > CATALOG_VERSION)
+    if (version > CLICK_VERSION)
         return opm__fail(err, OPM_EVERSION,
                          "%s has tables of a newer opmeter (version %ld, this one knows %d): use "
                          "that one",
-                         buf_str(&c->http.name), version, CATALOG_VERSION);
-    if (version == CATALOG_VERSION)
+                         buf_str(&c->http.name), version, CLICK_VERSION);
+    if (version == CLICK_VERSION)
         return 0;
     if (use == FLEETDB_ADD)
         return make_all(c, host, err);
@@ -232,7 +253,8 @@ static int check_version(struct clickhouse *c, size_t host, enum fleetdb_use use
                                "add' brings them up to date",
                                buf_str(&c->http.name), version)
                    : opm__fail(err, OPM_ENOTFOUND,
-                               "%s has no ranks: 'opmeter add --to' makes the tables and adds them",
+                               "%s has no runs and no ranks: 'opmeter add --to' makes the tables "
+                               "and adds them",
                                buf_str(&c->http.name));
 }
 
@@ -258,7 +280,7 @@ void clickhouse_close(struct clickhouse *c)
     if (!c)
         return;
     clickhouse_rollback(c);
-    for (size_t i = 0; i < ROLLUP_COUNT; i++) {
+    for (size_t i = 0; i < CLICK_COUNT; i++) {
         buf_release(&c->block[i].rows);
         mem_free(c->block[i].batch);
     }
@@ -276,7 +298,7 @@ const char *clickhouse_name(const struct clickhouse *c)
 
 static int random_id(int64_t *out, opm_error *err)
 {
-    if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+    if (!system_random(out, sizeof(*out)))
         return opm__fail(err, OPM_EIO, "no random numbers: %s", strerror(errno));
     *out &= INT64_MAX;
     return 0;
@@ -291,7 +313,7 @@ int clickhouse_begin(struct clickhouse *c, const struct fleet_unit *u, opm_error
 
 void clickhouse_rollback(struct clickhouse *c)
 {
-    for (size_t i = 0; i < ROLLUP_COUNT; i++) {
+    for (size_t i = 0; i < CLICK_COUNT; i++) {
         buf_clear(&c->block[i].rows);
         c->block[i].n = 0;
     }
@@ -307,16 +329,19 @@ static void put_int(struct buf *b, int64_t v)
     buf_add(b, bytes, sizeof(bytes));
 }
 
-static void put_text(struct buf *b, const char *text)
+static void put_bytes(struct buf *b, const char *text, size_t len)
 {
-    size_t len = text ? strlen(text) : 0;
-
     for (size_t left = len;; left >>= 7) {
         buf_addc(b, (char)(left < 0x80 ? left : (left & 0x7f) | 0x80));
         if (left < 0x80)
             break;
     }
     buf_add(b, text, len);
+}
+
+static void put_text(struct buf *b, const char *text)
+{
+    put_bytes(b, text, text ? strlen(text) : 0);
 }
 
 static void put_cell(struct buf *b, enum rollup_type type, const struct rollup_cell *cell)
@@ -340,6 +365,12 @@ static void put_cell(struct buf *b, enum rollup_type type, const struct rollup_c
         memcpy(&bits, &cell->f, sizeof(bits));
         if (isfinite(cell->f))
             put_int(b, bits);
+        break;
+    case ROLLUP_TEXT:
+    case ROLLUP_BYTES:
+        buf_addc(b, !cell->text);
+        if (cell->text)
+            put_bytes(b, cell->text, type == ROLLUP_BYTES ? cell->len : strlen(cell->text));
         break;
     }
 }
@@ -376,8 +407,9 @@ static int pack_block(struct buf *packed, struct block *b, int64_t id, opm_error
 }
 
 /* Send what a table has waiting: each try that may have reached the server has its own number. */
-static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
+static int flush(struct clickhouse *c, int table, opm_error *err)
 {
+    const struct rollup_def *def = table_def(table);
     struct block *b = &c->block[table];
     struct click_answer a = { 0 };
     struct buf columns = { 0 }, packed = { 0 };
@@ -387,8 +419,8 @@ static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
 
     if (b->n == 0)
         return 0;
-    for (int i = 0; i < rollups[table].ncol; i++)
-        buf_addf(&columns, "%s%s", i ? "," : "", rollups[table].col[i].name);
+    for (int i = 0; i < def->ncol; i++)
+        buf_addf(&columns, "%s%s", i ? "," : "", def->col[i].name);
     for (long tried = 1;; tried++) {
         if (fresh) {
             rc = columns.failed ? OPM_ENOMEM : random_id(&id, err);
@@ -397,7 +429,7 @@ static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
             if (rc < 0)
                 break;
         }
-        rc = insert_once(c, rollups[table].name, buf_str(&columns), &packed, &a, err);
+        rc = insert_once(c, def->name, buf_str(&columns), &packed, &a, err);
         fresh = a.unsure;
         if (rc == 0 || !(a.again || a.unsure) || !click_http_wait(&c->http, tried))
             break;
@@ -405,7 +437,7 @@ static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
     if (rc == 0 && !GROW(c->id, c->id_cap, c->nid + 1))
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     if (rc == 0)
-        c->id[c->nid++] = id;
+        c->id[c->nid].number = id, c->id[c->nid++].table = table;
     buf_clear(&b->rows);
     b->n = 0;
     buf_release(&a.body);
@@ -414,11 +446,10 @@ static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
     return rc;
 }
 
-int clickhouse_put(struct clickhouse *c, enum rollup_id table, const struct rollup_cell *cells,
-                   opm_error *err)
+int clickhouse_put(struct clickhouse *c, int table, const struct rollup_cell *cells, opm_error *err)
 {
     struct block *b = &c->block[table];
-    const struct rollup_def *def = &rollups[table];
+    const struct rollup_def *def = table_def(table);
 
     if (!GROW(b->batch, b->cap, b->n + 1))
         return opm__fail(err, OPM_ENOMEM, "out of memory");
@@ -433,22 +464,35 @@ int clickhouse_put(struct clickhouse *c, enum rollup_id table, const struct roll
     return b->n >= BLOCK_ROWS || b->rows.len >= BLOCK_BYTES ? flush(c, table, err) : 0;
 }
 
-/* Twice is as good as once: the same numbers. */
+/* A unit, the number of a block of it, and that it is there. */
+static void put_id(struct clickhouse *c, struct buf *rows, const char *unit, int64_t id,
+                   int64_t now_ns)
+{
+    put_text(rows, c->unit.job);
+    put_int(rows, c->unit.rank);
+    put_text(rows, c->unit.run);
+    put_text(rows, unit);
+    put_int(rows, c->attempt);
+    put_int(rows, id);
+    put_int(rows, now_ns);
+}
+
+/* Twice is as good as once: the same numbers. Units without a block have one row all the same. */
 static int commit_ids(struct clickhouse *c, int64_t now_ns, opm_error *err)
 {
     struct click_answer a = { 0 };
     struct buf rows = { 0 }, packed = { 0 };
+    bool rollups_of_rank = c->unit.unit[0] == '\0';
     int rc = 0;
 
-    for (size_t i = 0; i < MAX(c->nid, (size_t)1); i++) {
-        put_text(&rows, c->unit.job);
-        put_int(&rows, c->unit.rank);
-        put_text(&rows, c->unit.run);
-        put_text(&rows, c->unit.unit);
-        put_int(&rows, c->attempt);
-        put_int(&rows, c->nid ? c->id[i] : c->attempt);
-        put_int(&rows, now_ns);
-    }
+    put_id(c, &rows, c->unit.unit, c->attempt, now_ns);
+    if (rollups_of_rank)
+        put_id(c, &rows, FLEETDB_SUMS, c->attempt, now_ns);
+    for (size_t i = 0; i < c->nid; i++)
+        put_id(c, &rows,
+               rollups_of_rank && c->id[i].table == ROLLUP_rank_op_sum ? FLEETDB_SUMS
+                                                                       : c->unit.unit,
+               c->id[i].number, now_ns);
     if (rows.failed || gzip_pack(&packed, rows.data, rows.len) < 0)
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     for (long tried = 1; rc == 0; tried++) {
@@ -468,7 +512,7 @@ int clickhouse_commit(struct clickhouse *c, int64_t now_ns, opm_error *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < ROLLUP_COUNT && rc == 0; i++)
+    for (int i = 0; i < CLICK_COUNT && rc == 0; i++)
         rc = flush(c, i, err);
     if (rc == 0)
         rc = commit_ids(c, now_ns, err);
@@ -478,66 +522,6 @@ int clickhouse_commit(struct clickhouse *c, int64_t now_ns, opm_error *err)
 }
 
 /* -- rows out -- */
-
-/* A cell of TabSeparated, unescaped in place; *is_null for \N. */
-static char *take_cell(char **at, char *end, size_t *len, bool *is_null)
-{
-    static const char from[] = "btnrf0'\\", to[] = "\b\t\n\r\f\0'\\";
-    char *start = *at, *read = start, *write = start;
-
-    *is_null = end - start >= 2 && start[0] == '\\' && start[1] == 'N';
-    while (read < end && *read != '\t' && *read != '\n') {
-        if (*read == '\\' && read + 1 < end) {
-            const char *known = strchr(from, read[1]);
-
-            *write++ = read[1] && known ? to[known - from] : read[1];
-            read += 2;
-        } else {
-            *write++ = *read++;
-        }
-    }
-    *len = (size_t)(write - start);
-    *at = read < end ? read + 1 : end;
-    *write = '\0'; /* where the tab was, or before */
-    return start;
-}
-
-static enum opm_type type_of(const char *text)
-{
-    static const char *const around[] = { "Nullable(", "LowCardinality(" };
-
-    for (size_t i = 0; i < ARRAY_SIZE(around); i++)
-        if (strncmp(text, around[i], strlen(around[i])) == 0)
-            return type_of(text + strlen(around[i]));
-    if (strncmp(text, "Int", 3) == 0 || strncmp(text, "UInt", 4) == 0)
-        return OPM_TYPE_INT;
-    return strncmp(text, "Float", 5) == 0 || strncmp(text, "Decimal", 7) == 0 ? OPM_TYPE_REAL
-                                                                              : OPM_TYPE_TEXT;
-}
-
-/* Names and types stand in front. */
-static int read_head(struct clickrows *r, opm_error *err)
-{
-    char *line = r->at, *stop = memchr(line, '\n', (size_t)(r->end - line));
-    bool is_null;
-
-    if (!stop)
-        return opm__fail(err, OPM_EFORMAT, "the statement gives no rows: ask with SELECT");
-    r->ncol = 1;
-    for (char *at = line; at < stop; at++)
-        r->ncol += *at == '\t';
-    r->name = mem_calloc((size_t)r->ncol, sizeof(*r->name));
-    r->cell = mem_calloc((size_t)r->ncol, sizeof(*r->cell));
-    r->len = mem_calloc((size_t)r->ncol, sizeof(*r->len));
-    r->type = mem_calloc((size_t)r->ncol, sizeof(*r->type));
-    if (!r->name || !r->cell || !r->len || !r->type)
-        return opm__fail(err, OPM_ENOMEM, "out of memory");
-    for (int i = 0; i < r->ncol; i++)
-        r->name[i] = take_cell(&r->at, r->end, &r->len[i], &is_null);
-    for (int i = 0; i < r->ncol; i++)
-        r->type[i] = type_of(take_cell(&r->at, r->end, &r->len[i], &is_null));
-    return 0;
-}
 
 /* The server is asked to refuse what writes (readonly); this says so before it is asked. */
 static bool reads(const char *sql)
@@ -556,7 +540,7 @@ static bool reads(const char *sql)
 
 int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **out, opm_error *err)
 {
-    struct clickrows *r = mem_calloc(1, sizeof(*r));
+    struct click_answer a = { 0 };
     struct buf text = { 0 };
     size_t len = strlen(sql);
     int rc;
@@ -565,7 +549,7 @@ int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **o
         len--;
     buf_add(&text, sql, len);
     buf_adds(&text, "\nFORMAT TabSeparatedWithNamesAndTypes");
-    if (!r || text.failed) {
+    if (text.failed) {
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     } else if (!reads(sql)) {
         rc = opm__fail(err, OPM_EINVAL, "only statements that read can be run: SELECT ...");
@@ -574,69 +558,22 @@ int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **o
                                          .host = SIZE_MAX,
                                          .settings = "&readonly=2&join_default_strictness=ALL" };
 
-        rc = click_http_do(&c->http, &q, &r->answer, err);
+        rc = click_http_do(&c->http, &q, &a, err);
     }
-    if (rc == 0) {
-        r->at = r->answer.body.data;
-        r->end = r->at + r->answer.body.len;
-        rc = r->at ? read_head(r, err)
-                   : opm__fail(err, OPM_EFORMAT, "the statement gives no rows: ask with SELECT");
-    }
+    if (rc == 0)
+        rc = clickrows_open(out, &a.body, buf_str(&c->http.name), err);
+    buf_release(&a.body);
     buf_release(&text);
-    if (rc < 0)
-        clickrows_close(r);
-    else
-        *out = r;
     return rc;
 }
 
-int clickrows_next(struct clickrows *r, opm_error *err)
+void clickhouse_quote(struct buf *sql, const char *text)
 {
-    (void)err;
-    if (r->at >= r->end)
-        return 0;
-    for (int i = 0; i < r->ncol; i++) {
-        bool is_null;
-        char *text = take_cell(&r->at, r->end, &r->len[i], &is_null);
-
-        /* What is not a number is not known, as in a file. */
-        if (r->type[i] == OPM_TYPE_REAL && (strstr(text, "nan") || strstr(text, "inf")))
-            is_null = true;
-        r->cell[i] = is_null ? NULL : text;
+    buf_addc(sql, '\'');
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            buf_addc(sql, '\\');
+        buf_addc(sql, *text);
     }
-    return 1;
-}
-
-int clickrows_columns(const struct clickrows *r)
-{
-    return r->ncol;
-}
-
-const char *clickrows_name(const struct clickrows *r, int col)
-{
-    return r->name[col];
-}
-
-enum opm_type clickrows_type(const struct clickrows *r, int col)
-{
-    return r->cell[col] ? r->type[col] : OPM_TYPE_NULL;
-}
-
-const char *clickrows_text(const struct clickrows *r, int col, size_t *len)
-{
-    if (len)
-        *len = r->cell[col] ? r->len[col] : 0;
-    return r->cell[col];
-}
-
-void clickrows_close(struct clickrows *r)
-{
-    if (!r)
-        return;
-    buf_release(&r->answer.body);
-    mem_free(r->name);
-    mem_free(r->cell);
-    mem_free(r->len);
-    mem_free(r->type);
-    mem_free(r);
+    buf_addc(sql, '\'');
 }

@@ -97,6 +97,10 @@ struct tally {
     int64_t rank, clock_ns;
     int64_t steps, worst;
     double others; /* sum over its steps of 1 / ranks: how often it would be the worst by chance */
+    /* The same of steps in which somebody costs LATE_SHARE of a step or more. */
+    int64_t dear_steps, dear_worst;
+    double dear_others;
+    int64_t grouped, group_ns; /* steps in which it is one of those that come late together */
     int64_t collectives, last;
     int64_t waited_ns, cost_ns, late_ns;
     int64_t from_ns, to_ns; /* of its collectives */
@@ -108,6 +112,9 @@ struct tallies {
     size_t n, cap;
     struct u64map of_rank;
     struct heat_cells cells;
+    double step_ns; /* of all ranks and steps, on average; 0: unknown */
+    int64_t *room;
+    size_t room_cap;
 };
 
 static struct tally *tally_of(struct tallies *t, int64_t rank)
@@ -120,6 +127,69 @@ static struct tally *tally_of(struct tallies *t, int64_t rank)
         return NULL;
     t->at[t->n] = (struct tally){ .rank = rank, .from_ns = INT64_MAX, .to_ns = INT64_MIN };
     return &t->at[t->n++];
+}
+
+static int by_number(const void *va, const void *vb)
+{
+    ORDER(*(const int64_t *)va, *(const int64_t *)vb);
+    return 0;
+}
+
+/* Those of a step that come late together: at most a quarter of its ranks, behind the widest gap.
+ */
+static int tally_group(struct tallies *t, const struct heat_cell *c, size_t n)
+{
+    size_t k = 0;
+    int64_t gap = 0;
+
+    if (n < 4)
+        return 0;
+    if (!GROW(t->room, t->room_cap, n))
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        t->room[i] = c[i].waited_ns;
+    qsort(t->room, n, sizeof(*t->room), by_number);
+    for (size_t i = 1; i <= n / 4; i++)
+        if (t->room[i] - t->room[i - 1] > gap) {
+            gap = t->room[i] - t->room[i - 1];
+            k = i;
+        }
+    if (k == 0 || (double)gap < LATE_SHARE * t->step_ns)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].waited_ns < t->room[k]) {
+            struct tally *own = tally_of(t, c[i].rank);
+
+            own->grouped++;
+            own->group_ns = add_ns(own->group_ns, gap);
+        }
+    return 0;
+}
+
+static int tally_step(struct tallies *t, const struct heat_cell *c, size_t n)
+{
+    const struct heat_cell *worst = &c[0];
+    bool dear;
+
+    for (size_t i = 1; i < n; i++)
+        worst = c[i].cost_ns > worst->cost_ns ? &c[i] : worst;
+    dear = worst->cost_ns > 0 && (double)worst->cost_ns >= LATE_SHARE * t->step_ns;
+    for (size_t i = 0; i < n; i++) {
+        struct tally *own = tally_of(t, c[i].rank);
+
+        own->steps++;
+        own->others += 1.0 / (double)n;
+        own->dear_steps += dear;
+        own->dear_others += dear ? 1.0 / (double)n : 0;
+        own->collectives += c[i].collectives;
+        own->last += c[i].last;
+        own->waited_ns = add_ns(own->waited_ns, c[i].waited_ns);
+        own->cost_ns = add_ns(own->cost_ns, c[i].cost_ns);
+        own->late_ns = add_ns(own->late_ns, c[i].late_ns);
+    }
+    tally_of(t, worst->rank)->worst += worst->cost_ns > 0;
+    tally_of(t, worst->rank)->dear_worst += dear;
+    return tally_group(t, c, n);
 }
 
 static int tally_window(void *user, const struct walk_window *w)
@@ -138,24 +208,9 @@ static int tally_window(void *user, const struct walk_window *w)
         own->to_ns = MAX(own->to_ns, m->at[i].end_ns);
     }
     for (size_t i = 0, end; i < t->cells.n && rc == 0; i = end) {
-        const struct heat_cell *worst = &t->cells.at[i];
-
-        for (end = i; end < t->cells.n && t->cells.at[end].num == t->cells.at[i].num; end++) {
-            const struct heat_cell *c = &t->cells.at[end];
-
-            worst = c->cost_ns > worst->cost_ns ? c : worst;
-            own = tally_of(t, c->rank);
-            own->steps++;
-            own->collectives += c->collectives;
-            own->last += c->last;
-            own->waited_ns = add_ns(own->waited_ns, c->waited_ns);
-            own->cost_ns = add_ns(own->cost_ns, c->cost_ns);
-            own->late_ns = add_ns(own->late_ns, c->late_ns);
-        }
-        for (size_t k = i; k < end; k++)
-            tally_of(t, t->cells.at[k].rank)->others += 1.0 / (double)(end - i);
-        if (worst->cost_ns > 0)
-            tally_of(t, worst->rank)->worst++;
+        for (end = i + 1; end < t->cells.n && t->cells.at[end].num == t->cells.at[i].num;)
+            end++;
+        rc = tally_step(t, &t->cells.at[i], end - i);
     }
     return rc;
 }
@@ -170,10 +225,24 @@ static int each_total(void *user, struct fleetrows *rows)
     return 0;
 }
 
+static int each_mean(void *user, struct fleetrows *rows)
+{
+    struct tallies *t = user;
+
+    if (fleetrows_int(rows, 0) > 0)
+        t->step_ns = fleetrows_real(rows, 1) / (double)fleetrows_int(rows, 0);
+    return 0;
+}
+
 static int tallies_get(struct tallies *t, struct fleetdb *db, const char *job, opm_error *err)
 {
-    int rc = walk_meetings(db, job, tally_window, t, err);
+    int rc = ask_rows(db, job, each_mean, t, err,
+                      "SELECT count(*) AS n, sum(total_ns) AS all_ns FROM rank_step WHERE job = %s"
+                      " AND warmup = 0",
+                      ASK_JOB);
 
+    if (rc == 0)
+        rc = walk_meetings(db, job, tally_window, t, err);
     if (rc == 0)
         rc = ask_rows(db, job, each_total, t, err,
                       "SELECT rank, sum(total_ns) AS all_ns FROM rank_step WHERE job = %s"
@@ -189,6 +258,7 @@ static void tallies_release(struct tallies *t)
 {
     mem_free(t->at);
     mem_free(t->cells.at);
+    mem_free(t->room);
     u64map_release(&t->of_rank);
 }
 
@@ -205,13 +275,40 @@ static double chance_of(int64_t k, int64_t n, double p)
     return fmin(sum, 1);
 }
 
-/* It costs enough, and in too many steps for that to be chance: whoever of many ranks. */
+/* It costs enough, and in too many steps for that to be chance: of all steps, or of those in which
+ * somebody costs much. Whoever of many ranks, and two tries. */
 static bool is_late(const struct tallies *t, const struct tally *own)
 {
+    double all, dear = 1;
+
+    if (!own->steps || own->total_ns <= 0 ||
+        (double)own->cost_ns < LATE_SHARE * (double)own->total_ns)
+        return false;
+    all = chance_of(own->worst, own->steps, own->others / (double)own->steps);
+    if (own->dear_steps)
+        dear =
+            chance_of(own->dear_worst, own->dear_steps, own->dear_others / (double)own->dear_steps);
+    return 2 * (double)t->n * fmin(all, dear) <= LATE_CHANCE;
+}
+
+static bool is_grouped(const struct tallies *t, const struct tally *own)
+{
     return own->steps && own->total_ns > 0 &&
-           (double)own->cost_ns >= LATE_SHARE * (double)own->total_ns &&
-           (double)t->n * chance_of(own->worst, own->steps, own->others / (double)own->steps) <=
-               LATE_CHANCE;
+           (double)own->group_ns >= LATE_SHARE * (double)own->total_ns &&
+           (double)t->n * chance_of(own->grouped, own->steps, 0.25) <= LATE_CHANCE;
+}
+
+/* Ranks that are late together, where there are several and none of them is so alone. */
+static size_t count_grouped(const struct tallies *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        if (is_late(t, &t->at[i]))
+            return 0;
+        n += is_grouped(t, &t->at[i]);
+    }
+    return n;
 }
 
 static int by_cost(const void *va, const void *vb)
@@ -228,6 +325,8 @@ int ask_late(struct fleetdb *db, const char *job, struct answer *out, opm_error 
     struct tallies t = { 0 };
     struct rank_hosts hosts = { 0 };
     int rc = tallies_get(&t, db, job, err);
+
+    size_t grouped = rc == 0 ? count_grouped(&t) : 0;
 
     if (rc == 0)
         rc = rank_hosts_get(&hosts, db, job, err);
@@ -247,6 +346,8 @@ int ask_late(struct fleetdb *db, const char *job, struct answer *out, opm_error 
         c[late_col_cost_ns].i = own->cost_ns;
         if (own->total_ns > 0)
             c[late_col_share].f = (double)own->cost_ns / (double)own->total_ns;
+        if (grouped > 1 && is_grouped(&t, own))
+            c[late_col_together_ns].i = own->group_ns;
         c[late_col_steps_worst].i = own->worst;
         c[late_col_steps].i = own->steps;
         c[late_col_last_count].i = own->last;
@@ -271,7 +372,7 @@ struct heat {
     int64_t first_num;     /* of the row of steps */
     struct u64map row;     /* rank -> row */
     struct fleetdb *db;
-    const char *job;
+    const char *job, *num; /* as walk_window.num */
     opm_error *err;
 };
 
@@ -323,11 +424,12 @@ static int each_heat(void *user, struct fleetrows *rows)
 
 static int heat_steps(struct heat *h, int64_t from, int64_t to)
 {
-    return ask_rows(h->db, h->job, each_heat, h, h->err,
-                    "SELECT num, rank, sum(total_ns) AS all_ns FROM rank_step WHERE job = %s"
-                    " AND warmup = 0 AND num >= %lld AND num <= %lld GROUP BY num, rank"
-                    " ORDER BY num, rank",
-                    ASK_JOB, (long long)from, (long long)to);
+    return ask_rows(
+        h->db, h->job, each_heat, h, h->err,
+        "SELECT num + 0 AS step, rank, sum(total_ns) AS all_ns FROM rank_step WHERE job = %s"
+        " AND warmup = 0 AND %s >= %lld AND %s <= %lld GROUP BY step, rank"
+        " ORDER BY step, rank",
+        ASK_JOB, h->num, (long long)from, h->num, (long long)to);
 }
 
 static int heat_window(void *user, const struct walk_window *w)
@@ -335,6 +437,7 @@ static int heat_window(void *user, const struct walk_window *w)
     struct heat *h = user;
     int rc = cells_get(&h->cells, &w->meetings);
 
+    h->num = w->num;
     /* Steps without collectives before the first and between windows come along. */
     if (rc == 0 && w->to_num >= 0)
         rc = heat_steps(h, h->last + 1, w->to_num);
@@ -351,7 +454,9 @@ static int each_size(void *user, struct fleetrows *rows)
 
 int ask_heatmap(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)
 {
-    struct heat h = { .out = out, .db = db, .job = job, .err = err, .bin = 1, .last = -1 };
+    struct heat h = {
+        .out = out, .db = db, .job = job, .err = err, .bin = 1, .last = -1, .num = "num"
+    };
     int64_t rows = 0;
     int rc = ask_rows(db, job, each_size, &rows, err,
                       "SELECT count(*) FROM rank_step WHERE job = %s AND warmup = 0", ASK_JOB);

@@ -20,6 +20,7 @@ static const char *const kinds[KIND_COUNT] = { "work", "collective", "end" };
 struct stop {
     int64_t num, rank, end_ns;
     size_t meeting;
+    int64_t clock_ns;
 };
 
 struct step_end {
@@ -66,19 +67,39 @@ static int by_line(const void *va, const void *vb)
     return 0;
 }
 
+/* The first stop of a rank in a step, or behind it. */
+static size_t find_stop(const struct paths *p, const struct stop *key)
+{
+    size_t low = 0, high = p->nstop;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (by_line(&p->stop[mid], key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 static int each_step(void *user, struct fleetrows *rows)
 {
     struct paths *p = user;
-    int64_t rank = fleetrows_int(rows, 1);
+    int64_t num = fleetrows_int(rows, 0), rank = fleetrows_int(rows, 1);
+    const struct stop key = { num, rank, INT64_MIN, 0, 0 };
     const uint64_t *clock = u64map_get(&p->clock, (uint64_t)rank);
-    int64_t from_ns = fleetrows_int(rows, 2) - (clock ? (int64_t)*clock : 0);
+    size_t at = find_stop(p, &key);
+    int64_t from_ns = fleetrows_int(rows, 2);
 
     if (!clock)
         return 0; /* it met nobody */
+    from_ns -= at < p->nstop && p->stop[at].num == num && p->stop[at].rank == rank
+                   ? p->stop[at].clock_ns
+                   : (int64_t)*clock;
     if (!GROW(p->end, p->end_cap, p->nend + 1))
         return OPM_ENOMEM;
-    p->end[p->nend++] = (struct step_end){ fleetrows_int(rows, 0), rank, from_ns,
-                                           from_ns + fleetrows_int(rows, 3) };
+    p->end[p->nend++] = (struct step_end){ num, rank, from_ns, from_ns + fleetrows_int(rows, 3) };
     return 0;
 }
 
@@ -107,17 +128,9 @@ static int add_part(struct paths *p, enum kind kind, int64_t rank, const char *n
 static const struct stop *stop_before(const struct paths *p, int64_t num, int64_t rank,
                                       int64_t at_ns)
 {
-    size_t low = 0, high = p->nstop;
-    const struct stop key = { num, rank, at_ns, SIZE_MAX };
+    const struct stop key = { num, rank, at_ns, SIZE_MAX, 0 };
+    size_t low = find_stop(p, &key);
 
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (by_line(&p->stop[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
     while (low && p->stop[low - 1].num == num && p->stop[low - 1].rank == rank) {
         if (p->seen[p->stop[low - 1].meeting] != p->walks)
             return &p->stop[low - 1];
@@ -186,16 +199,18 @@ static int path_window(void *user, const struct walk_window *w)
         for (size_t k = m->first[i]; k < m->first[i + 1] && rc == 0; k++) {
             const struct arrival *a = &m->at[k];
 
-            p->stop[p->nstop++] = (struct stop){ a->num, a->rank, a->end_ns - a->clock_ns, i };
+            p->stop[p->nstop++] =
+                (struct stop){ a->num, a->rank, a->end_ns - a->clock_ns, i, a->clock_ns };
             rc = u64map_put(&p->clock, (uint64_t)a->rank, (uint64_t)a->clock_ns);
         }
     if (rc == 0 && p->nstop)
         qsort(p->stop, p->nstop, sizeof(*p->stop), by_line);
     if (rc == 0)
-        rc = ask_rows(p->db, p->job, each_step, p, p->err,
-                      "SELECT num, rank, ts_ns, total_ns FROM rank_step WHERE job = %s"
-                      " AND warmup = 0 AND num >= %lld AND num <= %lld ORDER BY num, rank",
-                      ASK_JOB, (long long)MAX(w->from_num, 0), (long long)w->to_num);
+        rc =
+            ask_rows(p->db, p->job, each_step, p, p->err,
+                     "SELECT num, rank, ts_ns, total_ns FROM rank_step WHERE job = %s"
+                     " AND warmup = 0 AND %s >= %lld AND %s <= %lld ORDER BY num + 0, rank",
+                     ASK_JOB, w->num, (long long)MAX(w->from_num, 0), w->num, (long long)w->to_num);
     for (size_t i = 0, end; i < p->nend && rc == 0; i = end) {
         for (end = i + 1; end < p->nend && p->end[end].num == p->end[i].num;)
             end++;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/sketch.h"
 #include "catalog/questions.h"
+#include "catalog/walk.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,6 +40,8 @@ static double median_of(double *v, size_t n)
 
 struct merging {
     struct answer *out;
+    struct fleetdb *db;
+    opm_error *err;
     size_t at; /* row whose sketches come */
     struct sketch sum, one;
     int64_t self_ns[2]; /* of a section: device, host */
@@ -117,23 +120,35 @@ static int by_self(const void *va, const void *vb)
     return section ? section : strcmp(a[ops_col_type].text, b[ops_col_type].text);
 }
 
+static int merge_ops(void *user, const struct walk_ops *w)
+{
+    struct merging *m = user;
+    struct buf sql = { 0 };
+    int rc;
+
+    buf_adds(&sql, "SELECT section, name, type, count(DISTINCT rank) AS ranks, sum(count) AS n,"
+                   " sum(total_ns) AS a, sum(self_ns) AS b, min(min_ns) AS c, max(max_ns) AS d");
+    walk_ops_where(m->db, w, &sql);
+    buf_adds(&sql, " GROUP BY name, section, type ORDER BY name, section, type");
+    rc = ask_sql(m->db, &sql, each_op, m, m->err);
+    /* Equal sketches, as those of one execution are, come once with their number. */
+    buf_clear(&sql);
+    buf_addf(&sql, "SELECT section, name, type, sketch, %s AS times",
+             w->sums ? "rank - rank + 1" : "count(*)");
+    walk_ops_where(m->db, w, &sql);
+    buf_addf(&sql, "%s ORDER BY name, section, type",
+             w->sums ? "" : " GROUP BY name, section, type, sketch");
+    if (rc == 0)
+        rc = ask_sql(m->db, &sql, each_sketch, m, m->err);
+    buf_release(&sql);
+    return rc;
+}
+
 int ask_ops(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)
 {
-    struct merging m = { .out = out };
-    int rc = ask_rows(db, job, each_op, &m, err,
-                      "SELECT section, name, type, count(DISTINCT rank) AS ranks, sum(count) AS n,"
-                      " sum(total_ns) AS a, sum(self_ns) AS b, min(min_ns) AS c, max(max_ns) AS d"
-                      " FROM rank_op WHERE job = %s GROUP BY section, name, type"
-                      " ORDER BY section, name, type",
-                      ASK_JOB);
+    struct merging m = { .out = out, .db = db, .err = err };
+    int rc = walk_ops(db, job, merge_ops, &m, err);
 
-    /* Equal sketches, as those of one execution are, come once with their number. */
-    if (rc == 0)
-        rc = ask_rows(db, job, each_sketch, &m, err,
-                      "SELECT section, name, type, sketch, count(*) AS times FROM rank_op"
-                      " WHERE job = %s GROUP BY section, name, type, sketch"
-                      " ORDER BY section, name, type",
-                      ASK_JOB);
     for (; rc == 0 && m.at < out->nrow; m.at++)
         end_op(&m);
     for (size_t i = 0; i < out->nrow; i++) {
@@ -158,12 +173,14 @@ struct op_rank {
 
 struct outliers {
     struct answer *out;
+    struct fleetdb *db;
+    opm_error *err;
     const struct rank_hosts *hosts;
     char *section, *name, *type; /* of the operator that at[] is of */
     struct op_rank *at;
     double *room;
     size_t n, cap, room_cap;
-    double typical_ns; /* of operators of a rank */
+    double own_ns; /* of all operators */
 };
 
 /* Whoever waits in it takes longer because others are late. */
@@ -199,8 +216,7 @@ static int add_outliers(struct outliers *o)
         double extra = (r->mean_ns - median) * (double)r->count;
         struct answer_cell *c;
 
-        if (r->mean_ns < OUTLIER_FACTOR * median ||
-            r->mean_ns - median < OUTLIER_SPREADS * spread || extra < OUTLIER_SHARE * o->typical_ns)
+        if (r->mean_ns < OUTLIER_FACTOR * median || r->mean_ns - median < OUTLIER_SPREADS * spread)
             continue;
         c = answer_add(o->out);
         if (!c)
@@ -250,6 +266,7 @@ static int each_op_rank(void *user, struct fleetrows *rows)
         if (!o->section || !o->name || !o->type)
             return OPM_ENOMEM;
     }
+    o->own_ns += fleetrows_real(rows, 5);
     if (count <= 0 || rc < 0)
         return rc;
     if (!GROW(o->at, o->cap, o->n + 1))
@@ -259,14 +276,18 @@ static int each_op_rank(void *user, struct fleetrows *rows)
     return 0;
 }
 
-static int each_typical(void *user, struct fleetrows *rows)
+static int find_outliers(void *user, const struct walk_ops *w)
 {
     struct outliers *o = user;
-    int64_t ranks = fleetrows_int(rows, 0);
+    struct buf sql = { 0 };
+    int rc;
 
-    if (ranks > 0)
-        o->typical_ns = fleetrows_real(rows, 1) / (double)ranks;
-    return 0;
+    buf_adds(&sql, "SELECT section, name, type, rank, sum(count) AS n, sum(self_ns) AS own");
+    walk_ops_where(o->db, w, &sql);
+    buf_adds(&sql, " GROUP BY name, section, type, rank ORDER BY name, section, type, rank");
+    rc = ask_sql(o->db, &sql, each_op_rank, o, o->err);
+    buf_release(&sql);
+    return rc;
 }
 
 static int by_extra(const void *va, const void *vb)
@@ -280,25 +301,30 @@ static int by_extra(const void *va, const void *vb)
     return name ? name : strcmp(a[outliers_col_section].text, b[outliers_col_section].text);
 }
 
+/* Those that matter, once it is known what all operators take. */
+static void keep_large(struct answer *out, double least_ns)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < out->nrow; i++)
+        if ((double)answer_at(out, i, outliers_col_extra_ns)->i >= least_ns)
+            memmove(&out->cell[kept++ * outliers_col_COUNT], &out->cell[i * outliers_col_COUNT],
+                    outliers_col_COUNT * sizeof(*out->cell));
+    answer_cut(out, kept);
+}
+
 int ask_outliers(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)
 {
     struct rank_hosts hosts = { 0 };
-    struct outliers o = { .out = out, .hosts = &hosts };
+    struct outliers o = { .out = out, .db = db, .err = err, .hosts = &hosts };
     int rc = rank_hosts_get(&hosts, db, job, err);
 
     if (rc == 0)
-        rc = ask_rows(db, job, each_typical, &o, err,
-                      "SELECT count(DISTINCT rank) AS ranks, sum(self_ns) AS own FROM rank_op"
-                      " WHERE job = %s",
-                      ASK_JOB);
-    if (rc == 0)
-        rc = ask_rows(db, job, each_op_rank, &o, err,
-                      "SELECT section, name, type, rank, sum(count) AS n, sum(self_ns) AS own"
-                      " FROM rank_op WHERE job = %s GROUP BY section, name, type, rank"
-                      " ORDER BY section, name, type, rank",
-                      ASK_JOB);
+        rc = walk_ops(db, job, find_outliers, &o, err);
     if (rc == 0 && o.name)
         rc = add_outliers(&o);
+    if (hosts.n)
+        keep_large(out, OUTLIER_SHARE * o.own_ns / (double)hosts.n);
     if (rc == OPM_ENOMEM)
         opm__fail(err, rc, "out of memory");
     answer_sort(out, by_extra);
@@ -370,7 +396,7 @@ int ask_steps(struct fleetdb *db, const char *job, struct answer *out, opm_error
     struct step_scan s = { .out = out };
     int rc = ask_rows(db, job, each_step, &s, err,
                       "SELECT num, rank, total_ns, collective_ns, exposed_ns FROM rank_step"
-                      " WHERE job = %s AND warmup = 0 ORDER BY num, rank",
+                      " WHERE job = %s AND warmup = 0 ORDER BY num + 0, rank",
                       ASK_JOB);
 
     end_step(&s);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "catalog/clickhouse.h"
 #include "catalog/kind.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define TABLE(table, doc) static const struct rollup_column table##_columns[] = {
 #define COL(table, column, type, doc) { #column, ROLLUP_##type, doc },
@@ -102,6 +102,12 @@ int fleetdb_open(struct fleetdb **out, const char *where, enum fleetdb_use use, 
                        "%.*s:// is no database that we know: give a file, such as runs.db, or "
                        "clickhouse://HOST:8123/DATABASE",
                        (int)MIN(strstr(where, "://") - where, 40), where);
+    } else if (rc == 0 && strncmp(where, "clickhouse", 10) == 0 && strchr(where, ':') &&
+               strchr(where, '@')) {
+        /* It may have a password, which messages about a file would repeat. */
+        rc = opm__fail(err, OPM_EINVAL,
+                       "clickhouse: two slashes stand behind it: "
+                       "clickhouse://HOST:8123/DATABASE");
     } else if (rc == 0) {
         db->name = mem_strdup(where);
         rc =
@@ -174,7 +180,7 @@ int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, bool *there, o
     if (db->click)
         return clickhouse_begin(db->click, u, err);
     db->unit = *u;
-    if (getrandom(&db->batch, sizeof(db->batch), 0) != sizeof(db->batch))
+    if (!system_random(&db->batch, sizeof(db->batch)))
         return opm__fail(err, OPM_EIO, "no random numbers: %s", strerror(errno));
     db->batch &= INT64_MAX;
     rc = dbfile_begin(db->file, err);
@@ -235,26 +241,35 @@ int fleetdb_put(struct fleetdb *db, enum rollup_id table, struct rollup_cell *ce
     return dbquery_next(db->insert[table], err);
 }
 
-int fleetdb_commit(struct fleetdb *db, int64_t now_ns, opm_error *err)
+static int put_batch(struct fleetdb *db, const char *unit, int64_t now_ns, opm_error *err)
 {
     const struct fleet_unit *u = &db->unit;
     struct dbquery *q = NULL;
-    int rc;
+    int rc = dbquery_open(db->file, insert_batch, &q, err);
 
-    if (db->click)
-        return clickhouse_commit(db->click, now_ns, err);
-    finish_inserts(db);
-    rc = dbquery_open(db->file, insert_batch, &q, err);
     if (rc == 0) {
         dbquery_text(q, u->job);
         dbquery_int(q, u->rank);
         dbquery_text(q, u->run);
-        dbquery_text(q, u->unit);
+        dbquery_text(q, unit);
         dbquery_int(q, db->batch);
         dbquery_int(q, now_ns);
         rc = dbquery_next(q, err);
     }
     dbquery_close(q);
+    return rc;
+}
+
+int fleetdb_commit(struct fleetdb *db, int64_t now_ns, opm_error *err)
+{
+    int rc;
+
+    if (db->click)
+        return clickhouse_commit(db->click, now_ns, err);
+    finish_inserts(db);
+    rc = put_batch(db, db->unit.unit, now_ns, err);
+    if (rc == 0 && db->unit.unit[0] == '\0')
+        rc = put_batch(db, FLEETDB_SUMS, now_ns, err);
     return rc == 0 ? dbfile_commit(db->file, err) : rc;
 }
 
@@ -372,13 +387,20 @@ void fleetrows_close(struct fleetrows *r)
     mem_free(r);
 }
 
+bool fleetdb_answers_whole(const struct fleetdb *db)
+{
+    return db->click != NULL;
+}
+
 void fleetdb_quote(const struct fleetdb *db, struct buf *sql, const char *text)
 {
+    if (db->click) {
+        clickhouse_quote(sql, text);
+        return;
+    }
     buf_addc(sql, '\'');
     for (; *text; text++) {
-        if (db->click && (*text == '\'' || *text == '\\'))
-            buf_addc(sql, '\\');
-        else if (!db->click && *text == '\'')
+        if (*text == '\'')
             buf_addc(sql, '\'');
         buf_addc(sql, *text);
     }

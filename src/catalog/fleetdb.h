@@ -17,7 +17,8 @@
 
 #define FLEETDB_NONE INT64_MIN /* an I64 that is not known */
 
-enum rollup_type { ROLLUP_STR, ROLLUP_INT, ROLLUP_I64, ROLLUP_F64 };
+/* The last two are of runs (click_runs.h) and may be NULL. */
+enum rollup_type { ROLLUP_STR, ROLLUP_INT, ROLLUP_I64, ROLLUP_F64, ROLLUP_TEXT, ROLLUP_BYTES };
 
 enum rollup_id {
 #define TABLE(table, doc) ROLLUP_##table,
@@ -62,7 +63,8 @@ extern const struct rollup_def rollups[ROLLUP_COUNT];
 
 /* By the type of the column. */
 struct rollup_cell {
-    const char *text; /* NULL: '' */
+    const char *text; /* NULL: '', or NULL where that may be */
+    size_t len;       /* of BYTES */
     int64_t i;
     double f;
 };
@@ -85,6 +87,10 @@ struct fleet_unit {
     const char *run;  /* digest of the recording */
     const char *unit; /* part of it: "" its rollups, "spans" */
 };
+
+/* The unit "" comes with this one, which has the rows of rank_op_sum; older recordings have none.
+ */
+#define FLEETDB_SUMS "sums"
 
 int fleetdb_has(struct fleetdb *db, const struct fleet_unit *u, bool *has, opm_error *err);
 /* *there: another writer has added it meanwhile. */
@@ -140,6 +146,8 @@ double fleetrows_real(const struct fleetrows *r, int col);        /* NAN: likewi
 /* Until the next row; NULL for NULL. */
 const char *fleetrows_text(struct fleetrows *r, int col, size_t *len);
 void fleetrows_close(struct fleetrows *r); /* NULL is fine */
+/* An answer is in memory as a whole: who asks for many rows asks in parts. */
+bool fleetdb_answers_whole(const struct fleetdb *db);
 
 /* A text as the database's SQL writes it, in quotes. */
 void fleetdb_quote(const struct fleetdb *db, struct buf *sql, const char *text);

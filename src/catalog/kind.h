@@ -4,7 +4,7 @@
 
 #include "sql/dbfile.h"
 
-#define CATALOG_VERSION 2
+#define CATALOG_VERSION 4
 #define CATALOG_VERSION_ROLLUPS 2 /* the first that has rollups */
 
 extern const struct dbfile_kind catalog_kind;

@@ -96,10 +96,27 @@ void answer_cut(struct answer *a, size_t nrow)
     a->nrow = MIN(a->nrow, nrow);
 }
 
+int ask_sql(struct fleetdb *db, const struct buf *sql, ask_each *each, void *user, opm_error *err)
+{
+    struct fleetrows *rows = NULL;
+    int rc = sql->failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                         : fleetdb_query(db, buf_str(sql), &rows, err);
+
+    while (rc == 0) {
+        rc = fleetrows_next(rows, err);
+        if (rc != 1)
+            break;
+        rc = each(user, rows);
+        if (rc == OPM_ENOMEM)
+            opm__fail(err, rc, "out of memory");
+    }
+    fleetrows_close(rows);
+    return rc;
+}
+
 int ask_rows(struct fleetdb *db, const char *job, ask_each *each, void *user, opm_error *err,
              const char *fmt, ...)
 {
-    struct fleetrows *rows = NULL;
     struct buf sql = { 0 };
     char text[2000];
     const char *from = text;
@@ -115,18 +132,8 @@ int ask_rows(struct fleetdb *db, const char *job, ask_each *each, void *user, op
         from = at + strlen(ASK_JOB);
     }
     buf_adds(&sql, from);
-    rc = sql.failed || n < 0 || (size_t)n >= sizeof(text)
-             ? opm__fail(err, OPM_ENOMEM, "out of memory")
-             : fleetdb_query(db, buf_str(&sql), &rows, err);
-    while (rc == 0) {
-        rc = fleetrows_next(rows, err);
-        if (rc != 1)
-            break;
-        rc = each(user, rows);
-        if (rc == OPM_ENOMEM)
-            opm__fail(err, rc, "out of memory");
-    }
-    fleetrows_close(rows);
+    sql.failed |= n < 0 || (size_t)n >= sizeof(text);
+    rc = ask_sql(db, &sql, each, user, err);
     buf_release(&sql);
     return rc;
 }

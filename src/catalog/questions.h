@@ -87,6 +87,8 @@ typedef int ask_each(void *user, struct fleetrows *rows);
 __attribute__((format(printf, 6, 7))) int ask_rows(struct fleetdb *db, const char *job,
                                                    ask_each *each, void *user, opm_error *err,
                                                    const char *fmt, ...);
+/* Run SQL that is complete. */
+int ask_sql(struct fleetdb *db, const struct buf *sql, ask_each *each, void *user, opm_error *err);
 
 /* Machines of ranks. */
 struct rank_hosts {

@@ -5,6 +5,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/sketch.h"
+#include "base/strpool.h"
+#include "base/u64map.h"
 #include "catalog/reduce.h"
 
 #include <math.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 
 #define FACTS_MAX "2000"
+#define OPS_MAX ((size_t)50000) /* operators in memory; of more, some get several rows */
 
 struct span_of_step {
     int64_t from_ns, to_ns, num;
@@ -21,6 +24,13 @@ struct span_of_step {
 
 struct sum {
     int64_t count, total_ns, self_ns, min_ns, max_ns;
+};
+
+/* An operator over all steps so far; sections, names and types are ids of texts. */
+struct op_sum {
+    str_id section, name, type;
+    struct sum sum;
+    struct sketch sketch;
 };
 
 struct reducing {
@@ -38,6 +48,10 @@ struct reducing {
     struct sketch sketch;
     struct buf hex;
     struct rank_memory_row memory;
+    struct op_sum *op;
+    size_t nop, op_cap;
+    struct u64map op_of; /* id of the key -> op */
+    struct strpool texts;
 };
 
 static int no_memory(struct reducing *r)
@@ -265,6 +279,87 @@ static int64_t key_num(const struct buf *key)
     return *text ? strtoll(text, NULL, 10) : -1;
 }
 
+static void forget_sums(struct reducing *r)
+{
+    for (size_t i = 0; i < r->nop; i++)
+        sketch_release(&r->op[i].sketch);
+    r->nop = 0;
+    u64map_release(&r->op_of);
+    strpool_release(&r->texts);
+}
+
+static int flush_sums(struct reducing *r)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < r->nop && rc == 0; i++) {
+        const struct op_sum *op = &r->op[i];
+        struct rank_op_sum_row row = { .section = strpool_get(&r->texts, op->section),
+                                       .name = strpool_get(&r->texts, op->name),
+                                       .type = strpool_get(&r->texts, op->type),
+                                       .count = op->sum.count,
+                                       .total_ns = op->sum.total_ns,
+                                       .self_ns = op->sum.self_ns,
+                                       .min_ns = op->sum.min_ns,
+                                       .max_ns = op->sum.max_ns };
+
+        buf_clear(&r->hex);
+        sketch_write_hex(&op->sketch, &r->hex);
+        row.sketch = buf_str(&r->hex);
+        rc = r->hex.failed ? no_memory(r) : fleetdb_put_rank_op_sum(r->db, &row, r->err);
+    }
+    forget_sums(r);
+    return rc;
+}
+
+static int intern_part(struct reducing *r, int i, str_id *out)
+{
+    const char *text = part_of(&r->key, i);
+
+    return strpool_intern(&r->texts, text, strlen(text), out);
+}
+
+/* The sum that the operator which is being put together belongs to; NULL when out of memory. */
+static struct op_sum *sum_of(struct reducing *r)
+{
+    const char *from = part_of(&r->key, 2);
+    struct op_sum *op;
+    const uint64_t *at;
+    str_id key;
+
+    if (strpool_intern(&r->texts, from, (size_t)(r->key.data + r->key.len - from), &key))
+        return NULL;
+    at = u64map_get(&r->op_of, key);
+    if (at)
+        return &r->op[*at];
+    if (!GROW(r->op, r->op_cap, r->nop + 1) || u64map_put(&r->op_of, key, r->nop))
+        return NULL;
+    op = &r->op[r->nop];
+    *op = (struct op_sum){ .sum = { .min_ns = INT64_MAX } };
+    if (intern_part(r, 2, &op->section) || intern_part(r, 3, &op->name) ||
+        intern_part(r, 4, &op->type))
+        return NULL;
+    r->nop++;
+    return op;
+}
+
+static int add_to_sum(struct reducing *r)
+{
+    int rc = r->nop < OPS_MAX ? 0 : flush_sums(r);
+    struct op_sum *op = rc == 0 ? sum_of(r) : NULL;
+
+    if (rc < 0)
+        return rc;
+    if (!op || sketch_merge(&op->sketch, &r->sketch) < 0)
+        return no_memory(r);
+    op->sum.count += r->sum.count;
+    op->sum.total_ns += r->sum.total_ns;
+    op->sum.self_ns += r->sum.self_ns;
+    op->sum.min_ns = MIN(op->sum.min_ns, r->sum.min_ns);
+    op->sum.max_ns = MAX(op->sum.max_ns, r->sum.max_ns);
+    return 0;
+}
+
 static int flush_op(struct reducing *r)
 {
     struct rank_op_row row = { .count = r->sum.count,
@@ -272,9 +367,10 @@ static int flush_op(struct reducing *r)
                                .self_ns = r->sum.self_ns,
                                .min_ns = r->sum.min_ns,
                                .max_ns = r->sum.max_ns };
+    int rc = r->sketch.count ? add_to_sum(r) : 0;
 
-    if (!r->sketch.count)
-        return 0;
+    if (rc < 0 || !r->sketch.count)
+        return rc;
     row.num = key_num(&r->key);
     row.section = part_of(&r->key, 2);
     row.name = part_of(&r->key, 3);
@@ -332,9 +428,11 @@ static int each_kernel(struct reducing *r, const opm_rows *rows)
 
 static int flush_memory(struct reducing *r)
 {
+    if (!r->memory.samples)
+        return 0;
     r->memory.device = part_of(&r->key, 0);
     r->memory.counter = part_of(&r->key, 1);
-    return r->memory.samples ? fleetdb_put_rank_memory(r->db, &r->memory, r->err) : 0;
+    return fleetdb_put_rank_memory(r->db, &r->memory, r->err);
 }
 
 /* The step that a time is in, -1: none. Steps are in the order of their start. */
@@ -405,6 +503,8 @@ static int put_tables(struct reducing *r)
                   w);
     if (rc == 0)
         rc = flush_op(r);
+    if (rc == 0)
+        rc = flush_sums(r);
     if (rc == 0)
         rc = each(r, each_kernel,
                   "SELECT step, num, device, name, kind, bucket, count, total_ns, min_ns, max_ns"
@@ -624,6 +724,8 @@ int rank_reduce(struct fleetdb *db, opm_trace *t, const struct rank_said *said,
         rc = find_ranks(&r, &rank, &n);
     if (rc == 0)
         rc = add_ranks(&r, rank, n, &kept.run, done);
+    forget_sums(&r);
+    mem_free(r.op);
     sketch_release(&r.sketch);
     buf_release(&r.hex);
     buf_release(&r.key);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "catalog/click_runs.h"
 #include "catalog/kind.h"
 
 #include <math.h>
@@ -27,7 +28,9 @@
 #undef END
 
 struct runsdb {
-    struct dbfile *file;
+    struct dbfile *file; /* one of the two */
+    struct clickhouse *click;
+    char *name;
 };
 
 /* -- rows in and out -- */
@@ -109,19 +112,21 @@ bool runsdb_is(const char *path)
 int runsdb_open(struct runsdb **out, const char *path, enum runsdb_use use, opm_error *err)
 {
     static const enum dbfile_use uses[] = { DBFILE_READ, DBFILE_WRITE, DBFILE_CREATE };
-    struct runsdb *db;
+    struct runsdb *db = mem_calloc(1, sizeof(*db));
     int rc;
 
-    if (strncmp(path, "clickhouse", 10) == 0 && strstr(path, "://"))
-        return opm__fail(err, OPM_EUNSUPPORTED,
-                         "runs over time are kept in a file; ClickHouse takes ranks of jobs: add "
-                         "them with --job and ask 'opmeter job'");
-    db = mem_calloc(1, sizeof(*db));
     if (!db)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
-    rc = dbfile_open(&db->file, path, &catalog_kind, uses[use], err);
+    if (fleetdb_is_url(path)) {
+        rc = clickhouse_open(&db->click, path, use == RUNSDB_CREATE ? FLEETDB_ADD : FLEETDB_READ,
+                             err);
+    } else {
+        db->name = mem_strdup(path);
+        rc = db->name ? dbfile_open(&db->file, path, &catalog_kind, uses[use], err)
+                      : opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
     if (rc < 0)
-        mem_free(db);
+        runsdb_close(db);
     else
         *out = db;
     return rc;
@@ -132,17 +137,24 @@ void runsdb_close(struct runsdb *db)
     if (!db)
         return;
     dbfile_close(db->file);
+    clickhouse_close(db->click);
+    mem_free(db->name);
     mem_free(db);
+}
+
+const char *runsdb_name(const struct runsdb *db)
+{
+    return db->click ? clickhouse_name(db->click) : db->name;
 }
 
 int runsdb_begin(struct runsdb *db, opm_error *err)
 {
-    return dbfile_begin(db->file, err);
+    return db->click ? 0 : dbfile_begin(db->file, err);
 }
 
 int runsdb_commit(struct runsdb *db, opm_error *err)
 {
-    return dbfile_commit(db->file, err);
+    return db->click ? 0 : dbfile_commit(db->file, err);
 }
 
 /* -- writing -- */
@@ -197,8 +209,11 @@ ADD_ROWS(op)
 int runsdb_add(struct runsdb *db, const struct kept *k, bool *added, opm_error *err)
 {
     size_t n, ignored;
-    int rc = add_runs(db, &k->run, 1, &n, err);
+    int rc;
 
+    if (db->click)
+        return click_runs_add(db->click, k, added, err);
+    rc = add_runs(db, &k->run, 1, &n, err);
     *added = rc == 0 && n == 1;
     if (!*added)
         return rc;
@@ -236,6 +251,8 @@ int runsdb_remove(struct runsdb *db, const char *id, opm_error *err)
                                               "DELETE FROM run WHERE id = ?" };
     int rc = 0;
 
+    if (db->click)
+        return click_runs_remove(db->click, id, err);
     for (size_t i = 0; i < ARRAY_SIZE(statements) && rc == 0; i++)
         rc = change(db, statements[i], NULL, id, err);
     return rc;
@@ -243,7 +260,8 @@ int runsdb_remove(struct runsdb *db, const char *id, opm_error *err)
 
 int runsdb_accept(struct runsdb *db, const char *id, int64_t now_ns, opm_error *err)
 {
-    return change(db, "UPDATE run SET accepted = ? WHERE id = ?", &now_ns, id, err);
+    return db->click ? click_runs_accept(db->click, id, now_ns, err)
+                     : change(db, "UPDATE run SET accepted = ? WHERE id = ?", &now_ns, id, err);
 }
 
 /* -- reading -- */
@@ -255,8 +273,11 @@ int runsdb_accept(struct runsdb *db, const char *id, int64_t now_ns, opm_error *
     {                                                                                            \
         struct kept_##table row;                                                                 \
         struct dbquery *q = NULL;                                                                \
-        int rc = dbquery_open(db->file, select_##table, &q, err), said = 0;                      \
+        int rc, said = 0;                                                                        \
                                                                                                  \
+        if (db->click)                                                                           \
+            return click_runs_each_##table(db->click, each, user, err);                          \
+        rc = dbquery_open(db->file, select_##table, &q, err);                                    \
         while (rc == 0 && said == 0) {                                                           \
             rc = dbquery_next(q, err);                                                           \
             if (rc != 1)                                                                         \

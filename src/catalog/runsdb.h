@@ -1,5 +1,5 @@
-/* runsdb.h -- a file with many runs, each reduced to its figures: SQLite, one file, any number of
- * writers.
+/* runsdb.h -- many runs, each reduced to its figures, in a file of SQLite or in ClickHouse, with
+ * any number of writers.
  *
  * What is read from it may have been written by anybody: cells of the wrong type are as good as not
  * there, rows without an id are passed over. */
@@ -48,10 +48,13 @@ struct kept {
 enum runsdb_use { RUNSDB_READ, RUNSDB_WRITE, RUNSDB_CREATE };
 
 bool runsdb_is(const char *path); /* by its first bytes */
+/* A file, or clickhouse://... (fleetdb.h). */
 int runsdb_open(struct runsdb **out, const char *path, enum runsdb_use use, opm_error *err);
-void runsdb_close(struct runsdb *db); /* NULL is fine */
+void runsdb_close(struct runsdb *db);             /* NULL is fine */
+const char *runsdb_name(const struct runsdb *db); /* for messages, without a password */
 
-/* From begin to commit no other process writes; without a commit nothing happened. */
+/* In a file: from begin to commit no other process writes; without a commit nothing happened.
+ * ClickHouse has each change at once. */
 int runsdb_begin(struct runsdb *db, opm_error *err);
 int runsdb_commit(struct runsdb *db, opm_error *err);
 

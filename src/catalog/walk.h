@@ -14,10 +14,25 @@ struct walk_window {
     const int64_t *bytes;     /* that the rank puts in; FLEETDB_NONE: unknown */
     const str_id *comm;       /* likewise, of names; "" if it has none */
     int64_t from_num, to_num; /* steps in it */
+    const char *num; /* "num", as SQL is to say it of these: it decides whether an index is used */
 };
 
 /* Nonzero of each() ends it and is returned. */
 int walk_meetings(struct fleetdb *db, const char *job,
                   int (*each)(void *user, const struct walk_window *w), void *user, opm_error *err);
+
+/* Operators of a job, whole names at a time, so that what ClickHouse answers has a bound (a file
+ * gives row by row, all at once). */
+struct walk_ops {
+    const char *table;     /* rank_op_sum where every recording has that, else rank_op */
+    bool sums;             /* it is the former */
+    const char *from, *to; /* names, both included; NULL: all */
+    const char *job;
+};
+
+int walk_ops(struct fleetdb *db, const char *job, int (*each)(void *user, const struct walk_ops *w),
+             void *user, opm_error *err);
+/* "... FROM table WHERE job = ..." and which names. */
+void walk_ops_where(struct fleetdb *db, const struct walk_ops *w, struct buf *sql);
 
 #endif

@@ -105,6 +105,7 @@ static void use_string(struct opm_out *o, str_id id)
     }
 }
 
+/* After store_args_read(). */
 static void use_args(struct opm_out *o)
 {
     for (size_t i = 0; store_has_args(o->st) && i < store_nrow(o->st, TABLE_span); i++) {
@@ -135,10 +136,12 @@ static int use_column(struct opm_out *o, enum table_id table, int col)
 
 static int use_strings(struct opm_out *o)
 {
+    int rc = store_args_read(o->st);
     size_t n = strpool_count(store_strings(o->st)) + 1, nsite;
     const struct site *sites = store_sites(o->st, &nsite);
-    int rc = 0;
 
+    if (rc)
+        return rc;
     o->number = mem_calloc(n, sizeof(*o->number));
     o->string = mem_calloc(n, sizeof(*o->string));
     if (!o->number || !o->string)

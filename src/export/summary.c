@@ -349,7 +349,7 @@ static int md_types(struct summary *s)
         cell_text(s, t, table_cell(&s->type, i, type_stats_col_type));
         cell_count(t, table_cell(&s->type, i, type_stats_col_ops));
         cell_count(t, table_cell(&s->type, i, type_stats_col_count));
-        cell_time(t, table_cell(&s->type, i, type_stats_col_self_ns));
+        cell_time(t, table_cell(&s->type, i, type_stats_col_typical_ns));
         cell_number(t, table_cell(&s->type, i, type_stats_col_share), "%", 100);
         cell_number(t, table_cell(&s->type, i, type_stats_col_gflops_per_s), "g", 1);
     }

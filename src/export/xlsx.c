@@ -3,7 +3,8 @@
  * Sheet what-if has the three parts and the cells of Neural Engine's CSV (neural_csv.c), so that
  * formulas are the same; ratios and aims are meant to be edited. Formulas carry their results, for
  * readers that do not calculate. All text is written as text: nothing of a trace becomes a formula.
- * The only file that knows libxlsxwriter; without it, asking for this format says so. */
+ * The only file that knows libxlsxwriter, which is loaded when a workbook is asked for; without it,
+ * that is said. */
 #include "export/export.h"
 
 #include "base/error.h"
@@ -15,8 +16,8 @@ int export_xlsx(const struct store *st, const char *path, const struct export_op
 {
     (void)st;
     (void)opts;
-    return opm__fail(err, OPM_EUNSUPPORTED, "%s: this opmeter was built without libxlsxwriter",
-                     path);
+    return opm__fail(err, OPM_EUNSUPPORTED,
+                     "%s: this opmeter was built without the header of libxlsxwriter", path);
 }
 
 #else
@@ -29,8 +30,10 @@ int export_xlsx(const struct store *st, const char *path, const struct export_op
 #include "export/neural_text.h"
 #include "export/writer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +42,79 @@ int export_xlsx(const struct store *st, const char *path, const struct export_op
 #include <xlsxwriter.h>
 
 #define CELL_TEXT_MAX 32000 /* a cell holds 32767 characters */
+
+/* Structs of the library are not looked into, so that one whose structs are others will do. */
+#define XLSX_FUNCTIONS(X)             \
+    X(workbook_new)                   \
+    X(workbook_close)                 \
+    X(workbook_add_worksheet)         \
+    X(workbook_add_format)            \
+    X(workbook_add_chart)             \
+    X(workbook_get_worksheet_by_name) \
+    X(format_set_num_format)          \
+    X(format_set_bold)                \
+    X(format_set_bg_color)            \
+    X(format_set_font_color)          \
+    X(format_set_bottom)              \
+    X(format_set_text_wrap)           \
+    X(format_set_align)               \
+    X(worksheet_write_string)         \
+    X(worksheet_write_number)         \
+    X(worksheet_write_formula_num)    \
+    X(worksheet_set_column)           \
+    X(worksheet_freeze_panes)         \
+    X(worksheet_autofilter)           \
+    X(worksheet_insert_chart)         \
+    X(chart_add_series)               \
+    X(chart_series_set_categories)    \
+    X(chart_series_set_values)        \
+    X(chart_series_set_name)          \
+    X(chart_title_set_name)           \
+    X(chart_axis_get)                 \
+    X(chart_axis_set_reverse)         \
+    X(chart_legend_set_position)      \
+    X(lxw_strerror)
+
+static struct {
+    bool found, complete;
+#define X(name) __typeof__(name) *name;
+    XLSX_FUNCTIONS(X)
+#undef X
+} lib;
+
+static void load_once(void)
+{
+    /* 1.1.4 to 1.2.1, whose functions are the same. */
+    static const char *const names[] = { "libxlsxwriter.so.8", "libxlsxwriter.so.7",
+                                         "libxlsxwriter.so.6", "libxlsxwriter.so.5",
+                                         "libxlsxwriter.so.4" };
+    void *library = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return;
+    lib.found = lib.complete = true;
+#define X(name)                                             \
+    *(void **)(uintptr_t)&lib.name = dlsym(library, #name); \
+    lib.complete &= lib.name != NULL;
+    XLSX_FUNCTIONS(X)
+#undef X
+}
+
+static int load_library(const char *path, opm_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load_once);
+    if (lib.complete)
+        return 0;
+    return opm__fail(err, OPM_EUNSUPPORTED,
+                     lib.found ? "%s: libxlsxwriter is of a version that is not known"
+                               : "%s: .xlsx needs libxlsxwriter, which is not installed (Debian's "
+                                 "package is libxlsxwriter4 or libxlsxwriter8)",
+                     path);
+}
 
 enum style {
     STYLE_PLAIN,
@@ -78,26 +154,26 @@ static void make_styles(struct book *b)
     };
 
     for (int i = 0; i < STYLE_COUNT_; i++) {
-        lxw_format *f = b->style[i] = workbook_add_format(b->wb);
+        lxw_format *f = b->style[i] = lib.workbook_add_format(b->wb);
 
         if (!f) {
             b->failed = true;
             return;
         }
         if (numbers[i])
-            format_set_num_format(f, numbers[i]);
+            lib.format_set_num_format(f, numbers[i]);
         if (i == STYLE_HEAD || i == STYLE_BOLD || i == STYLE_BOLD_MS)
-            format_set_bold(f);
+            lib.format_set_bold(f);
         if (i == STYLE_HEAD) {
-            format_set_bg_color(f, 0xDDE6F0);
-            format_set_bottom(f, LXW_BORDER_THIN);
-            format_set_text_wrap(f);
-            format_set_align(f, LXW_ALIGN_VERTICAL_TOP);
+            lib.format_set_bg_color(f, 0xDDE6F0);
+            lib.format_set_bottom(f, LXW_BORDER_THIN);
+            lib.format_set_text_wrap(f);
+            lib.format_set_align(f, LXW_ALIGN_VERTICAL_TOP);
         }
         if (i == STYLE_EDIT || i == STYLE_EDIT_PERCENT)
-            format_set_bg_color(f, 0xFFF4C2);
+            lib.format_set_bg_color(f, 0xFFF4C2);
         if (i == STYLE_NOTE)
-            format_set_font_color(f, 0x666666);
+            lib.format_set_font_color(f, 0x666666);
     }
 }
 
@@ -122,7 +198,7 @@ static void put_text(struct book *b, lxw_worksheet *ws, lxw_row_t row, lxw_col_t
                      size_t len, enum style style)
 {
     if (len)
-        worksheet_write_string(ws, row, col, cell_text(b, s, len), b->style[style]);
+        lib.worksheet_write_string(ws, row, col, cell_text(b, s, len), b->style[style]);
 }
 
 static void put_word(struct book *b, lxw_worksheet *ws, lxw_row_t row, lxw_col_t col, const char *s,
@@ -135,7 +211,7 @@ static void put_real(struct book *b, lxw_worksheet *ws, lxw_row_t row, lxw_col_t
                      enum style style)
 {
     if (isfinite(v))
-        worksheet_write_number(ws, row, col, v, b->style[style]);
+        lib.worksheet_write_number(ws, row, col, v, b->style[style]);
 }
 
 __attribute__((format(printf, 7, 8))) static void put_formula(struct book *b, lxw_worksheet *ws,
@@ -149,12 +225,13 @@ __attribute__((format(printf, 7, 8))) static void put_formula(struct book *b, lx
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    worksheet_write_formula_num(ws, row, col, text, b->style[style], isfinite(value) ? value : 0);
+    lib.worksheet_write_formula_num(ws, row, col, text, b->style[style],
+                                    isfinite(value) ? value : 0);
 }
 
 static lxw_worksheet *add_sheet(struct book *b, const char *name)
 {
-    lxw_worksheet *ws = workbook_add_worksheet(b->wb, name);
+    lxw_worksheet *ws = lib.workbook_add_worksheet(b->wb, name);
 
     b->failed |= ws == NULL;
     return ws;
@@ -286,7 +363,7 @@ static void put_whatif(struct book *b)
     if (!ws)
         return;
     for (int i = 0; i < 18; i++)
-        worksheet_set_column(ws, (lxw_col_t)i, (lxw_col_t)i, widths[i], NULL);
+        lib.worksheet_set_column(ws, (lxw_col_t)i, (lxw_col_t)i, widths[i], NULL);
     put_ratios(b, ws);
     for (int i = 0; i < NEURAL_COLUMNS; i++)
         put_word(b, ws, head, (lxw_col_t)i, neural_columns[i], STYLE_HEAD);
@@ -300,7 +377,7 @@ static void put_whatif(struct book *b)
         row += 3;
     }
     /* The head stays in sight unless the ratios above it take half of the screen. */
-    worksheet_freeze_panes(ws, b->s.nshape <= 12 ? head + 1 : 0, 3);
+    lib.worksheet_freeze_panes(ws, b->s.nshape <= 12 ? head + 1 : 0, 3);
 }
 
 /* -- an analysis as a sheet -- */
@@ -324,7 +401,7 @@ static int put_analysis(struct book *b, const char *name, enum analysis_id id,
     if (rc)
         return rc;
     for (size_t k = 0; ws && k < ncol; k++) {
-        worksheet_set_column(ws, (lxw_col_t)k, (lxw_col_t)k, cols[k].width, NULL);
+        lib.worksheet_set_column(ws, (lxw_col_t)k, (lxw_col_t)k, cols[k].width, NULL);
         put_word(b, ws, 0, (lxw_col_t)k, cols[k].head, STYLE_HEAD);
     }
     for (size_t i = 0; ws && i < t.nrow && i + 1 < LXW_ROW_MAX; i++) {
@@ -342,9 +419,9 @@ static int put_analysis(struct book *b, const char *name, enum analysis_id id,
     }
     *out_rows = t.nrow;
     if (ws) {
-        worksheet_freeze_panes(ws, 1, 1);
+        lib.worksheet_freeze_panes(ws, 1, 1);
         if (t.nrow)
-            worksheet_autofilter(ws, 0, 0, (lxw_row_t)t.nrow, (lxw_col_t)(ncol - 1));
+            lib.worksheet_autofilter(ws, 0, 0, (lxw_row_t)t.nrow, (lxw_col_t)(ncol - 1));
     }
     table_release(&t);
     return 0;
@@ -377,6 +454,8 @@ static int put_operators(struct book *b)
         { op_stats_col_share_of_peak, "of peak", 9, STYLE_PERCENT, 0 },
         { op_stats_col_roof, "roof", 14, STYLE_PLAIN, 0 },
         { op_stats_col_warmup_count, "warm-up", 9, STYLE_COUNT, 0 },
+        { op_stats_col_interrupted, "interrupted", 11, STYLE_COUNT, 0 },
+        { op_stats_col_interrupted_ns, "interruptions (ms)", 13, STYLE_MS, MS },
     };
     size_t n;
 
@@ -385,21 +464,22 @@ static int put_operators(struct book *b)
 
 static void add_type_chart(struct book *b, size_t n)
 {
-    lxw_worksheet *ws = workbook_get_worksheet_by_name(b->wb, "types");
-    lxw_chart *chart = ws && n ? workbook_add_chart(b->wb, LXW_CHART_BAR) : NULL;
+    lxw_worksheet *ws = lib.workbook_get_worksheet_by_name(b->wb, "types");
+    lxw_chart *chart = ws && n ? lib.workbook_add_chart(b->wb, LXW_CHART_BAR) : NULL;
     lxw_row_t last = (lxw_row_t)MIN(n, (size_t)15);
     lxw_chart_series *series;
 
     if (!chart)
         return;
-    series = chart_add_series(chart, NULL, NULL);
-    chart_series_set_categories(series, "types", 1, 0, last, 0);
-    chart_series_set_values(series, "types", 1, 3, last, 3);
-    chart_series_set_name(series, "share of the time");
-    chart_title_set_name(chart, "Time by operator type");
-    chart_axis_set_reverse(chart->y_axis); /* the longest on top */
-    chart_legend_set_position(chart, LXW_CHART_LEGEND_NONE);
-    worksheet_insert_chart(ws, 1, 10, chart);
+    series = lib.chart_add_series(chart, NULL, NULL);
+    lib.chart_series_set_categories(series, "types", 1, 0, last, 0);
+    lib.chart_series_set_values(series, "types", 1, 3, last, 3);
+    lib.chart_series_set_name(series, "share of the time");
+    lib.chart_title_set_name(chart, "Time by operator type");
+    lib.chart_axis_set_reverse(
+        lib.chart_axis_get(chart, LXW_CHART_AXIS_TYPE_Y)); /* the longest on top */
+    lib.chart_legend_set_position(chart, LXW_CHART_LEGEND_NONE);
+    lib.worksheet_insert_chart(ws, 1, 10, chart);
 }
 
 static int put_types(struct book *b)
@@ -453,8 +533,8 @@ static void put_machine(struct book *b)
 
     if (!ws)
         return;
-    worksheet_set_column(ws, 0, 0, 30, NULL);
-    worksheet_set_column(ws, 1, 1, 80, NULL);
+    lib.worksheet_set_column(ws, 0, 0, 30, NULL);
+    lib.worksheet_set_column(ws, 1, 1, 80, NULL);
     put_word(b, ws, 0, 0, "key", STYLE_HEAD);
     put_word(b, ws, 0, 1, "value", STYLE_HEAD);
     for (size_t i = 0; i < store_nrow(b->st, TABLE_meta) && i + 1 < LXW_ROW_MAX; i++) {
@@ -467,7 +547,7 @@ static void put_machine(struct book *b)
                          STYLE_PLAIN);
         }
     }
-    worksheet_freeze_panes(ws, 1, 0);
+    lib.worksheet_freeze_panes(ws, 1, 0);
 }
 
 /* -- the file -- */
@@ -505,17 +585,16 @@ static int fill(struct book *b)
 
 static int write_book(struct book *b, const char *temp, opm_error *err)
 {
-    lxw_workbook_options options = { .constant_memory = LXW_FALSE };
     lxw_error code;
     int rc;
 
-    b->wb = workbook_new_opt(temp, &options);
+    b->wb = lib.workbook_new(temp);
     rc = b->wb ? fill(b) : OPM_ENOMEM;
-    code = b->wb ? workbook_close(b->wb) : LXW_NO_ERROR;
+    code = b->wb ? lib.workbook_close(b->wb) : LXW_NO_ERROR;
     if (rc)
         return opm__fail(err, rc, "xlsx: out of memory");
     if (code != LXW_NO_ERROR)
-        return opm__fail(err, OPM_EIO, "%s: %s", temp, lxw_strerror(code));
+        return opm__fail(err, OPM_EIO, "%s: %s", temp, lib.lxw_strerror(code));
     return 0;
 }
 
@@ -545,8 +624,11 @@ int export_xlsx(const struct store *st, const char *path, const struct export_op
 {
     struct book b = { .st = st };
     char temp[1024];
-    int rc = sparse_compute(&b.s, st);
+    int rc = load_library(path, err);
 
+    if (rc)
+        return rc;
+    rc = sparse_compute(&b.s, st);
     if (!rc)
         rc = op_tensors_init(&b.tensors, st);
     if (rc)

@@ -2,6 +2,8 @@
 
     with Cluster(folder, servers=3) as c: c.url("perf"), c.url("perf", cluster=True), ...
 
+Cluster(folder, tls=(CERTIFICATE, KEY)) speaks TLS, too: c.secure_url("perf", "ca=FILE").
+
 available() says whether there is a server to start; every server that is started is ended by its
 own process id. As a program it starts servers, prints their URL, and ends them when its standard
 input ends: clickhouse.py FOLDER [SERVERS].
@@ -23,9 +25,13 @@ CONFIG = """<yandex>
  <path>{path}/data/</path><tmp_path>{path}/tmp/</tmp_path><users_config>users.xml</users_config>
  <default_profile>default</default_profile><default_database>default</default_database>
  <mark_cache_size>67108864</mark_cache_size><max_connections>200</max_connections>
- <remote_servers><fleet>{shards}</fleet></remote_servers>
+ <remote_servers><fleet>{shards}</fleet></remote_servers>{tls}
 </yandex>
 """
+TLS = """
+ <https_port>{port}</https_port>
+ <openSSL><server><certificateFile>{certificate}</certificateFile><privateKeyFile>{key}</privateKeyFile>
+  <verificationMode>none</verificationMode><loadDefaultCAFile>false</loadDefaultCAFile></server></openSSL>"""
 SHARD = "<shard><replica><host>127.0.0.1</host><port>{}</port></replica></shard>"
 USERS = """<yandex>
  <profiles><default><max_memory_usage>4000000000</max_memory_usage><max_threads>2</max_threads></default>
@@ -59,10 +65,10 @@ def free_ports(n):
 
 
 class Cluster:
-    def __init__(self, folder, servers=1):
-        self.folder, self.n = Path(folder).resolve(), servers
-        ports = free_ports(2 * servers)
-        self.http, self.tcp = ports[:servers], ports[servers:]
+    def __init__(self, folder, servers=1, tls=None):
+        self.folder, self.n, self.tls = Path(folder).resolve(), servers, tls
+        ports = free_ports(3 * servers)
+        self.http, self.tcp, self.https = (ports[i * servers:(i + 1) * servers] for i in range(3))
         self.processes = [None] * servers
 
     def start(self, i):
@@ -70,8 +76,9 @@ class Cluster:
         for name in ("data", "tmp"):
             (path / name).mkdir(parents=True, exist_ok=True)
         shards = "".join(SHARD.format(p) for p in self.tcp)
+        tls = TLS.format(port=self.https[i], certificate=self.tls[0], key=self.tls[1]) if self.tls else ""
         (path / "config.xml").write_text(CONFIG.format(path=path, http=self.http[i], tcp=self.tcp[i],
-                                                       shards=shards))
+                                                       shards=shards, tls=tls))
         (path / "users.xml").write_text(USERS)
         log = open(path / "output.log", "ab")
         self.processes[i] = subprocess.Popen([program(), f"--config-file={path}/config.xml"], cwd=path,
@@ -115,6 +122,10 @@ class Cluster:
             return f"clickhouse://{who}127.0.0.1:{self.http[host]}/{database}{'?' + options if options else ''}"
         hosts = ",".join(f"127.0.0.1:{p}" for p in self.http)
         return f"clickhouse://{who}{hosts}/{database}?cluster=fleet{'&' + options if options else ''}"
+
+    def secure_url(self, database, options="", user=None):
+        who = f"{user}@" if user else ""
+        return f"clickhouses://{who}127.0.0.1:{self.https[0]}/{database}{'?' + options if options else ''}"
 
     def __enter__(self):
         try:

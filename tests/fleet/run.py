@@ -4,7 +4,8 @@
 usage: tests/fleet/run.py [--build DIR] [--ranks N] [NAME...]
 
 Prints one `ok` or `not ok` line per test. Tests of ClickHouse start servers of Debian's package
-clickhouse-server on loopback and are skipped where there is none; likewise those of Open MPI.
+clickhouse-server on loopback and are skipped where there is none; likewise those of Slurm and Open MPI
+(script/bootstrap --fleet installs all).
 --ranks: how many the test of merging has (64).
 """
 import argparse
@@ -12,12 +13,10 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -26,65 +25,21 @@ sys.path.insert(0, str(ROOT / "bench"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import clickhouse  # noqa: E402
+import faults  # noqa: E402
+import histories  # noqa: E402
+import large  # noqa: E402
+import lateness  # noqa: E402
+import launchers  # noqa: E402
+import newer  # noqa: E402
+import rig  # noqa: E402
+import tls  # noqa: E402
+import today  # noqa: E402
 from fleet_job import Job  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from rig import Failure, Skip, add, counts, expect, near, need_servers, one_line, page, run, table  # noqa: E402
 
 JOBS = 50
-opmeter = None
 ranks_to_merge = 64
-
-
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def expect(what, got, wanted):
-    if got != wanted:
-        raise Failure(f"{what}: got {got!r}, expected {wanted!r}")
-
-
-def near(what, got, wanted, share):
-    if abs(got - wanted) > share * abs(wanted):
-        raise Failure(f"{what}: got {got!r}, expected {wanted!r} within {share}")
-
-
-def run(*args, status=0, env=None, timeout=300, cwd=None):
-    done = subprocess.run([str(opmeter), *map(str, args)], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **(env or {})}, cwd=cwd)
-    if done.returncode != status:
-        raise Failure(f"opmeter {' '.join(map(str, args))[:300]}: exit status {done.returncode}, expected {status}: "
-                      f"{done.stderr[:500]}")
-    return done
-
-
-def table(where, job, show):
-    return json.loads(run("job", where, job, "--show", show, "--json").stdout)
-
-
-def page(where, job):
-    return json.loads(run("job", where, job, "--json").stdout)
-
-
-def add(where, job, paths, **kwargs):
-    return run("add", "-q", *paths, "--to", where, "--job", job, **kwargs)
-
-
-def counts(where, job):
-    """Rows of every table that ranks are kept in."""
-    tables = ("rank_file", "rank_step", "rank_bucket", "rank_op", "rank_kernel", "rank_exchange", "rank_memory",
-              "rank_advice", "rank_fact", "rank_span")
-    return {t: json.loads(run("query", where, f"SELECT count(*) AS n FROM {t} WHERE job = '{job}'", "--json").stdout)
-            [0]["n"] for t in tables}
-
-
-def one_line(done):
-    lines = done.stderr.splitlines()
-    if len(lines) != 1 or not lines[0].startswith("opmeter: "):
-        raise Failure(f"not one line: {done.stderr!r}")
-    return lines[0]
 
 
 # ---- what is planted ----
@@ -162,6 +117,16 @@ def drift(folder):
 
 # ---- rows that merge ----
 
+def raw_spans(paths):
+    """Durations by operator, as the files have them: with a program that shares nothing with opmeter."""
+    out = {}
+    for path in paths:
+        for event in json.loads(path.read_text())["traceEvents"]:
+            if "op" in event.get("args", {}):
+                out.setdefault(event["args"]["op"]["name"], []).append(round(event["dur"] * 1000))
+    return out
+
+
 def merging(folder):
     """Rollups of many ranks together say what one process over all their spans says."""
     db = folder / "runs.db"
@@ -179,6 +144,13 @@ def merging(folder):
         for column in ("median_ns", "p99_ns"):
             # Half a percent of the value at that place, and what lies between two values.
             near(f"{column} of {row['name']}", merged[row["name"]][column], row[column], 0.02)
+    for name, durations in raw_spans(paths).items():
+        durations.sort()
+        row = merged[name]
+        expect(f"figures of {name} from the raw spans", [row[c] for c in ("ranks", "count", "total_ns", "self_ns", "min_ns", "max_ns")],
+               [len(paths), len(durations), sum(durations), sum(durations), durations[0], durations[-1]])
+        for column, share in (("median_ns", 0.5), ("p99_ns", 0.99)):
+            near(f"{column} of {name} from the raw spans", row[column], durations[int(share * (len(durations) - 1))], 0.005)
     steps = json.loads(run("query", *paths, "SELECT num, avg(total_ns) AS mean_ns FROM step_trace GROUP BY num"
                            " ORDER BY num", "--json", timeout=900).stdout)
     for row, mine in zip(steps, table(db, "j", "steps"), strict=True):
@@ -242,7 +214,7 @@ def killed(folder):
     wanted = counts(folder / "whole.db", "j")
     db = folder / "runs.db"
     for i in range(6):
-        process = subprocess.Popen([str(opmeter), "add", "-q", *map(str, paths), "--to", str(db), "--job", "j"],
+        process = subprocess.Popen([str(rig.opmeter), "add", "-q", *map(str, paths), "--to", str(db), "--job", "j"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.01 * (i + 1))
         process.kill()
@@ -251,11 +223,25 @@ def killed(folder):
     expect("rows", counts(db, "j"), wanted)
 
 
+def half_written(folder):
+    """A writer was killed with half of its transaction in the file: who only reads sees what was before."""
+    db = folder / "runs.db"
+    add(db, "j", Job(ranks=3, steps=4, layers=2).write(folder / "job"))
+    wanted = counts(db, "j")
+    program = ("import os, signal, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('PRAGMA cache_size = 1');"
+               " c.execute('BEGIN IMMEDIATE'); c.execute('INSERT INTO rank_op SELECT * FROM rank_op'); c.execute('DELETE FROM rank_step');"
+               " os.kill(os.getpid(), signal.SIGKILL)")
+    subprocess.run([sys.executable, "-c", program, str(db)], check=False)
+    if not Path(f"{db}-journal").stat().st_size:
+        raise Failure("nothing was half-written")
+    expect("rows", counts(db, "j"), wanted)
+
+
 def writers(folder):
     """Several writers of the same and of other ranks at once."""
     paths = Job(ranks=6, steps=6).write(folder / "job")
     add(folder / "whole.db", "j", paths)
-    several = [subprocess.Popen([str(opmeter), "add", "-q", *map(str, paths), "--to", str(folder / "runs.db"),
+    several = [subprocess.Popen([str(rig.opmeter), "add", "-q", *map(str, paths), "--to", str(folder / "runs.db"),
                                  "--job", "j"], stderr=subprocess.PIPE) for _ in range(4)]
     for process in several:
         expect("exit status", (process.wait(120), process.stderr.read()), (0, b""))
@@ -281,6 +267,23 @@ def older(folder):
     run("history", db)
 
 
+def older_ranks(folder):
+    """A catalogue with ranks of the version before sums over steps: the same answers, also when ranks with sums come."""
+    db, new = folder / "runs.db", folder / "new.db"
+    paths = Job(ranks=5, steps=12, late=3, slow_op=1).write(folder / "job")
+    add(db, "j", paths[:4])
+    with sqlite3.connect(db) as c:
+        c.execute("DROP TABLE rank_op_sum")
+        c.execute("DELETE FROM rank_batch WHERE unit = 'sums'")
+        c.execute("PRAGMA user_version = 2")
+    c.close()
+    for ranks in (4, 5):
+        add(new, "j", paths[:ranks])
+        expect(f"{ranks} ranks", page(db, "j"), page(new, "j"))
+        add(db, "j", paths)
+    expect("rows with sums", counts(db, "j")["rank_op_sum"] * 5, counts(new, "j")["rank_op_sum"])
+
+
 def wrong_use(folder):
     """One clear line for what cannot be done."""
     db = folder / "runs.db"
@@ -296,13 +299,22 @@ def wrong_use(folder):
             (("job", "clickhouse:///x"), 1, "HOST"),
             (("job", "clickhouse://127.0.0.1:9/bad-name"), 1, "no name of a database"),
             (("job", "clickhouse://127.0.0.1:9/x?color=red"), 1, "no option"),
+            (("job", "clickhouse://127.0.0.1:9/x?tries=0"), 1, "tries=0: a number"),
+            (("job", "clickhouse://127.0.0.1:9/x?timeout=soon"), 1, "timeout=soon: a number"),
+            (("job", "clickhouse://127.0.0.1:/x"), 1, "no port"),
+            (("job", "clickhouse://127.0.0.1:99999/x"), 1, "no port"),
+            (("job", "clickhouse://[::1]:9/x?tries=1"), 1, "clickhouse://[::1]:9/x cannot be reached"),
+            (("job", "clickhouse://u:s%40cret%3A%2F@127.0.0.1:9/x?tries=1"), 1, "clickhouse://127.0.0.1:9/x cannot be reached"),
+            (("job", "clickhouse://u:se/cret@127.0.0.1:9/x"), 1, "%2F"),
+            (("job", "clickhouse://u:se?cret@127.0.0.1:9/x"), 1, "%3F"),
+            (("job", "clickhouse:/u:secret@127.0.0.1:9/x"), 1, "two slashes"),
             (("add", paths[0], paths[1], "--to", db, "--job", "j", "--rank", "1"), 2, "goes with one RUN"),
             (("add", paths[0], "--to", db, "--rank", "1"), 2, "--job is needed"),
             (("query", db, "DELETE FROM rank_op"), 1, "only statements that read"),
             (("query", db, "SELECT nothing FROM rank_op"), 1, "nothing")):
         env = {name: "" for name in ("RANK", "WORLD_SIZE", "SLURM_JOB_ID", "SLURM_NTASKS", "TORCHELASTIC_RUN_ID")}
         line = one_line(run(*args, status=status, env=env))
-        if part not in line:
+        if part not in line or "cret" in line:
             raise Failure(f"{args}: {line}")
     # The rank comes from the environment where neither trace nor option says.
     trace = json.loads(paths[0].read_text())
@@ -317,13 +329,40 @@ def wrong_use(folder):
     expect("rank and size below Slurm", rows, [{"rank": 17, "world": 32}])
 
 
+def odd_names(folder):
+    """Jobs with any name, recordings without steps, collectives or operators, ranks in any order and again otherwise."""
+    paths = Job(ranks=3, steps=4, layers=2).write(folder / "job")
+    (folder / "rank8.json").write_text('{"traceEvents":[{"ph":"X","pid":1,"tid":1,"ts":1,"dur":5,"name":"a"}]}')
+    wheres = [folder / "runs.db"]
+    if clickhouse.available():
+        wheres.append(need_servers(folder).url("odd"))
+    wanted = None
+    for where in wheres:
+        for name in ("a'b", "new\nline", "\u00fc\u2713", "j" * 200, " ", "..", "\x01", "%s%n", '"; DROP TABLE rank_op; --', "\\"):
+            add(where, name, [paths[2], paths[0], paths[1]])
+            got = page(where, name)
+            expect("the job's name", got.pop("job"), name)
+            wanted = wanted or got
+            expect(f"answers of {name!r}", got, wanted)
+        add(where, "little", [folder / "rank8.json"])
+        little = page(where, "little")
+        expect("what a recording without steps says", {k: len(v) for k, v in little.items() if v and k != "job"}, {"ranks": 1, "hosts": 1})
+        for command in (("job", where, "little"), ("top", where, "little"), ("steps", where, "little")):
+            run(*command)
+        add(where, "again", paths)
+        other = folder / "other.json"
+        other.write_text(paths[1].read_text().replace('"dur":1', '"dur":2'))
+        add(where, "again", [other, "--rank", "1"])
+        expect("recordings of a rank", [r["recordings"] for r in table(where, "again", "ranks")], [1, 2, 1])
+
+
 def watched(folder):
     """`add --watch` takes what appears, once it is at rest, and ends with a signal."""
     paths = Job(ranks=3, steps=4, layers=2).write(folder / "job")
     inbox = folder / "inbox"
     inbox.mkdir()
     (inbox / "notes.txt").write_text("no trace\n")
-    process = subprocess.Popen([str(opmeter), "add", "--watch", str(inbox), "--every", "1", "--to",
+    process = subprocess.Popen([str(rig.opmeter), "add", "--watch", str(inbox), "--every", "1", "--to",
                                 str(folder / "runs.db"), "--job", "j"], stdout=subprocess.PIPE, text=True)
     try:
         for p in paths:
@@ -339,52 +378,23 @@ def watched(folder):
     expect("ranks", [r["rank"] for r in table(folder / "runs.db", "j", "ranks")], [0, 1, 2])
 
 
-def under_mpi(folder):
-    """`mpirun opmeter record --add-to`: job and ranks are known by themselves."""
-    if not shutil.which("mpirun"):
-        raise Skip("mpirun is not installed (Debian's openmpi-bin)")
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", str(opmeter), "record", "-q", "-o", "rank%r.opm",
-                           "--add-to", "runs.db", "--", "sh", "-c",
-                           f"exec {opmeter} run -q zoo:mlp -n 2 -o out$OMPI_COMM_WORLD_RANK"],
-                          cwd=folder, env=env, capture_output=True, text=True, timeout=200)
-    if done.returncode:
-        raise Failure(f"mpirun: {done.stderr[-600:]}")
-    rows = json.loads(run("query", folder / "runs.db", "SELECT rank, world FROM rank_file ORDER BY rank", "--json").stdout)
-    expect("ranks", rows, [{"rank": r, "world": 3} for r in range(3)])
-
-
 def from_python(folder):
     """opmeter.connect(): DataFrames of the same tables."""
     python = os.environ.get("OPMETER_TEST_PYTHON", "/usr/bin/python3")
-    package = opmeter.parent / "python"
+    package = rig.opmeter.parent / "python"
     db = folder / "runs.db"
     add(db, "j", Job(ranks=4, steps=12, late=2).write(folder / "job"))
     program = ("import opmeter, sys; f = opmeter.connect(sys.argv[1]); j = f.job('j'); print(len(f.jobs()), j.late_ranks(),"
                " j.heatmap().shape, len(j.ops()), f.query('SELECT count(*) AS n FROM rank_step').n[0],"
                " len(j.open(1).rows('SELECT * FROM step')))")
     env = {**os.environ, "PYTHONPATH": str(package)}
-    if subprocess.run([python, "-c", "import opmeter, pandas"], env=env, capture_output=True).returncode:
+    if subprocess.run([python, "-c", "import opmeter._opmeter, pandas"], env=env, capture_output=True).returncode:
         raise Skip("the Python package is not built, or there is no pandas (Debian's python3-pandas)")
     done = subprocess.run([python, "-c", program, str(db)], env=env, capture_output=True, text=True, timeout=120)
     expect("what Python says", (done.stdout.split(), done.stderr), (["1", "[2]", "(4,", "12)", "15", "48", "12"], ""))
 
 
 # ---- ClickHouse ----
-
-servers = None
-
-
-def need_servers(folder):
-    global servers
-    if not clickhouse.available():
-        raise Skip("clickhouse-server is not installed (Debian's package)")
-    if servers is None:
-        started = clickhouse.Cluster(folder.parent / "clickhouse", 3)
-        started.__enter__()
-        servers = started
-    return servers
-
 
 def same_answers(folder):
     """A file, one server and three: the same answers to everything, to the last digit."""
@@ -437,7 +447,7 @@ def server_faults(folder):
 
     # Killed half-way, at several moments; then the next add completes it.
     for i in range(8):
-        process = subprocess.Popen([str(opmeter), "add", "-q", *map(str, paths), "--to", url, "--job", "j"],
+        process = subprocess.Popen([str(rig.opmeter), "add", "-q", *map(str, paths), "--to", url, "--job", "j"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.03 * (i + 1))
         process.kill()
@@ -445,65 +455,30 @@ def server_faults(folder):
     add(url, "j", paths)
     expect("rows after kills", counts(url, "j"), wanted)
 
-    several = [subprocess.Popen([str(opmeter), "add", "-q", *map(str, paths), "--to", c.url("several"), "--job", "j"],
+    several = [subprocess.Popen([str(rig.opmeter), "add", "-q", *map(str, paths), "--to", c.url("several"), "--job", "j"],
                                 stderr=subprocess.PIPE) for _ in range(4)]
     for process in several:
         expect("exit status of a writer", (process.wait(200), process.stderr.read()), (0, b""))
         process.stderr.close()
     expect("rows of several writers", counts(c.url("several"), "j"), wanted)
 
-    c.ask("ALTER TABLE opmeter_version DROP PARTITION 2", database="several")
+    several = page(c.url("several"), "j")
+    c.ask("ALTER TABLE opmeter_version DROP PARTITION 4", database="several")
     c.ask("INSERT INTO opmeter_version (version) VALUES (1)", database="several")
+    c.ask("DROP TABLE rank_op_sum", database="several")
+    c.ask("DROP TABLE rank_op_sum_rows", database="several")
+    c.ask("ALTER TABLE rank_batch_rows DELETE WHERE unit = 'sums'", database="several")
     if "older opmeter" not in one_line(run("job", c.url("several"), status=1)):
         raise Failure("an older schema is not said")
+    end = time.monotonic() + 60
+    while time.monotonic() < end and c.ask("SELECT count() FROM rank_batch_rows WHERE unit = 'sums'", database="several") != "0\n":
+        time.sleep(0.2)
     add(c.url("several"), "j", paths)
-    expect("rows of an older schema", counts(c.url("several"), "j"), wanted)
+    expect("rows of an older schema", counts(c.url("several"), "j"), {**wanted, "rank_op_sum": 0})
+    expect("answers of an older schema", page(c.url("several"), "j"), several)
     c.ask("INSERT INTO opmeter_version (version) VALUES (99)", database="several")
     if "newer opmeter" not in one_line(run("job", c.url("several"), status=1)):
         raise Failure("a newer schema is not said")
-
-
-class Proxy:
-    """Between opmeter and a server: cuts connections as told, also after the server has done its work."""
-
-    def __init__(self, port, cut):
-        self.port, self.cut, self.seen = port, cut, 0
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.listen = self.socket.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.pass_on, args=(client,), daemon=True).start()
-
-    def pass_on(self, client):
-        with client, socket.create_connection(("127.0.0.1", self.port)) as server:
-            while True:
-                head = b""
-                while b"\r\n\r\n" not in head:
-                    piece = client.recv(65536)
-                    if not piece:
-                        return
-                    head += piece
-                head, body = head.split(b"\r\n\r\n", 1)
-                length = int(next(l.split(b":")[1] for l in head.lower().split(b"\r\n") if l.startswith(b"content-length:")))
-                while len(body) < length:
-                    body += client.recv(65536)
-                self.seen += 1
-                what = self.cut(self.seen, head)
-                if what == "before":
-                    return
-                server.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + b"\r\n\r\n" + body)
-                answer = b""
-                for piece in iter(lambda: server.recv(65536), b""):
-                    answer += piece
-                if what != "after":
-                    client.sendall(answer)
-                return
 
 
 def cut_connections(folder):
@@ -545,18 +520,19 @@ def down_meanwhile(folder):
     expect("rows", counts(url, "j"), counts(folder / "whole.db", "j"))
 
 
-TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, writers, older, wrong_use, watched, under_mpi, from_python,
-         same_answers, server_faults, cut_connections, down_meanwhile)
+TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, half_written, writers, older, older_ranks, odd_names, wrong_use, watched, from_python,
+         same_answers, server_faults, cut_connections, down_meanwhile, *tls.TESTS, *faults.TESTS, *newer.TESTS, *large.TESTS,
+         *histories.TESTS, *launchers.TESTS, *today.TESTS, *lateness.TESTS)
 
 
 def main():
-    global opmeter, ranks_to_merge
+    global ranks_to_merge
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build" / "dev"))
     parser.add_argument("--ranks", type=int, default=int(os.environ.get("OPMETER_FLEET_RANKS", "64")))
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    opmeter, ranks_to_merge = Path(args.build).resolve() / "opmeter", args.ranks
+    rig.opmeter, ranks_to_merge = Path(args.build).resolve() / "opmeter", args.ranks
     tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
     failed = 0
     print(f"1..{len(tests)}", flush=True)
@@ -575,8 +551,7 @@ def main():
                     print(f"not ok {number} - {test.__name__}\n# {why}", flush=True)
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
-            if servers is not None:
-                servers.__exit__()
+            rig.stop_servers()
     return 1 if failed else 0
 
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "export/columns.h"
+#include "export/parquet/hive.h"
 #include "export/parquet/pq_file.h"
 #include "export/writer.h"
 #include "format/parquet.h"
@@ -92,21 +93,6 @@ static int put_file(struct parquet *p, enum table_id table, const char *path, op
     return writer_close(&out, rc, path, err);
 }
 
-/* The name of a folder, in which Hive and its readers take %41 for A. */
-static void add_value(struct buf *path, const char *value)
-{
-    if (!*value)
-        buf_adds(path, PARQUET_NULL_FOLDER);
-    for (const char *s = value; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c < 0x20 || c == 0x7f || strchr("\"#%'*/:=?\\{}[]^", c) || (c == '.' && s == value))
-            buf_addf(path, "%%%02X", c);
-        else
-            buf_addc(path, *s);
-    }
-}
-
 /* The rank that all of the trace is of; "" if it has none, or several. */
 static void own_rank(const struct store *st, char *out, size_t size)
 {
@@ -136,11 +122,11 @@ static void add_partition(const struct parquet *p, struct buf *path)
         own_rank(p->st, own, sizeof(own));
     if (job) {
         buf_adds(path, "/job=");
-        add_value(path, job);
+        hive_add_value(path, job);
     }
     if (job || rank) {
         buf_adds(path, "/rank=");
-        add_value(path, rank ? rank : own);
+        hive_add_value(path, rank ? rank : own);
     }
 }
 

@@ -28,10 +28,11 @@ struct values {
 
 struct dictionary {
     uint32_t n;
-    uint64_t *bits;    /* numbers: the entries */
-    uint32_t *slot;    /* numbers: hash table of entry + 1 */
-    str_id *str;       /* texts: the entries */
-    uint32_t *number;  /* texts: by str_id, entry + 1 */
+    uint64_t *bits;   /* numbers: the entries */
+    uint32_t *slot;   /* numbers: hash table of entry + 1 */
+    str_id *str;      /* texts: the entries */
+    uint32_t *number; /* texts: by str_id, entry + 1 */
+    size_t nnumber;
     size_t text_bytes; /* of all entries */
 };
 
@@ -66,7 +67,6 @@ int pq_open(struct pq_file **out_file, struct io_out *out, const struct strpool 
             const struct pq_column *col, int ncol)
 {
     struct pq_file *f = mem_calloc(1, sizeof(*f));
-    size_t nstring = strpool_count(strings) + 1;
 
     *out_file = f;
     if (!f)
@@ -86,9 +86,8 @@ int pq_open(struct pq_file **out_file, struct io_out *out, const struct strpool 
     f->dict.bits = mem_alloc(DICTIONARY_MAX * sizeof(*f->dict.bits));
     f->dict.slot = mem_alloc(HASH_SIZE * sizeof(*f->dict.slot));
     f->dict.str = mem_alloc(PQ_GROUP_ROWS * sizeof(*f->dict.str));
-    f->dict.number = mem_calloc(nstring, sizeof(*f->dict.number));
     if (!f->v.bits || !f->v.str || !f->v.level || !f->v.index || !f->v.from || !f->v.end ||
-        !f->dict.bits || !f->dict.slot || !f->dict.str || !f->dict.number)
+        !f->dict.bits || !f->dict.slot || !f->dict.str)
         return OPM_ENOMEM;
     io_out_adds(out, PARQUET_MAGIC);
     return 0;
@@ -484,9 +483,24 @@ static void put_chunk(struct pq_file *f, const struct pq_column *col, const stru
     thrift_put_end(&t);
 }
 
+/* Room for every text that the pool has by now. */
+static int know_texts(struct dictionary *d, const struct strpool *strings)
+{
+    size_t n = strpool_count(strings) + 1, had = d->nnumber;
+
+    if (n <= had)
+        return 0;
+    if (!GROW(d->number, d->nnumber, n))
+        return OPM_ENOMEM;
+    memset(d->number + had, 0, (d->nnumber - had) * sizeof(*d->number));
+    return 0;
+}
+
 int pq_group(struct pq_file *f, size_t n)
 {
     assert(n && n <= PQ_GROUP_ROWS && !f->next);
+    if (know_texts(&f->dict, f->strings))
+        return OPM_ENOMEM;
     f->group_rows = n;
     f->group_at = file_at(f);
     f->group_plain = f->group_packed = 0;

@@ -33,7 +33,8 @@ struct pq_values {
 
 struct pq_file;
 
-/* ncol columns; what col points to must outlive the file. out is open and stays the caller's. */
+/* ncol columns; what col points to must outlive the file. out is open and stays the caller's. The
+ * pool holds the texts of a row group while that is put; between two it may be another's. */
 int pq_open(struct pq_file **f, struct io_out *out, const struct strpool *strings,
             const struct pq_column *col, int ncol);
 /* Columns of a row group of n rows, at most PQ_GROUP_ROWS, in order. 0, OPM_ENOMEM or OPM_ELIMIT.

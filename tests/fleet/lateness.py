@@ -1,0 +1,120 @@
+"""lateness.py -- jobs that are not as they should be: who holds them up is said all the same, and nobody by mistake."""
+
+from fleet_job import BYTES, Job
+from rig import Failure, add, expect, run, table
+
+
+class OddJob(Job):
+    """Lateness of each rank and step, clocks that drift, steps and ends of recordings that are missing.
+
+    late(rank, step): us; drifts: a clock's gain per rank, in parts per million; without: pairs of rank and step;
+    until: the last step of a rank; stages: of a pipeline, each with a communicator of its own."""
+
+    def __init__(self, late=None, drifts=None, without=(), until=None, stages=1, spikes=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.lateness, self.drifts, self.without, self.until, self.stages = late, drifts or {}, set(without), until or {}, stages
+        self.spikes = spikes
+
+    def simulate(self):
+        events, steps, at = [[] for _ in range(self.ranks)], [[] for _ in range(self.ranks)], [0.0] * self.ranks
+        each = self.ranks // self.stages
+        for step in range(self.steps):
+            began = list(at)
+            mine = [[] for _ in range(self.ranks)]
+            for bucket in range(self.buckets):
+                for rank in range(self.ranks):
+                    stage = rank // each
+                    if bucket == 0:
+                        # The first stage ends last: it starts the backward pass of the last micro-batch last.
+                        at[rank] += 300.0 * (self.stages - 1 - stage) + max(self.lateness(rank, step), 0) if self.lateness else \
+                            300.0 * (self.stages - 1 - stage)
+                        if self.random.random() < self.spikes:
+                            at[rank] += self.noisy(400, 0.3)
+                    for layer in range(self.layers):
+                        dur = self.noisy(100.0)
+                        mine[rank].append((step, f"layer{layer}/matmul", "MatMul", "kernel", at[rank], dur, None))
+                        at[rank] += dur + 2
+                groups = [range(g * each, (g + 1) * each) for g in range(self.stages)]
+                for members, name in [(g, f"stage{i}") for i, g in enumerate(groups) if each > 1] + [(range(self.ranks), "world")]:
+                    if name != "world" and self.stages == 1:
+                        continue
+                    end = max(at[r] for r in members) + self.noisy(120)
+                    for rank in members:
+                        mine[rank].append((step, f"{name}/all_reduce", "AllReduce", "collective", at[rank], end - at[rank],
+                                           {"communicator": name, "bytes": BYTES, "Group size": len(members)}))
+                        at[rank] = end + abs(self.noisy(1, 0.2))
+            for rank in range(self.ranks):
+                at[rank] += 100
+                if (rank, step) not in self.without and step <= self.until.get(rank, step):
+                    events[rank].extend(mine[rank])
+                    steps[rank].append((step, began[rank], at[rank]))
+        for rank, ppm in self.drifts.items():
+            gain = 1 + ppm * 1e-6
+            events[rank] = [(s, n, t, w, begin * gain, dur * gain, extra) for s, n, t, w, begin, dur, extra in events[rank]]
+            steps[rank] = [(s, begin * gain, end * gain) for s, begin, end in steps[rank]]
+        return steps, events
+
+
+def named(where, job):
+    return [row["rank"] for row in table(where, job, "late") if row["late"]]
+
+
+def some_jobs(folder, wanted, seeds=6, change=None, **kwargs):
+    """Jobs of several seeds and the ranks that are to be named in each."""
+    db, wrong = folder / "runs.db", []
+    for seed in range(seeds):
+        paths = OddJob(seed=seed, **{"ranks": 8, "steps": 20, "layers": 4, **kwargs}).write(folder / f"job{seed}")
+        if change:
+            change(paths)
+        add(db, f"job{seed}", paths)
+        got = named(db, f"job{seed}")
+        if got != wanted:
+            wrong.append((seed, got))
+    expect("jobs in which the wrong ranks were named", wrong, [])
+    return db
+
+
+def lateness(folder):
+    """By little, in some steps only, in recordings that lack steps or their end; chance names nobody."""
+    some_jobs(folder / "little", [], seeds=3, late=lambda rank, step: 6 if rank == 3 else 0)
+    some_jobs(folder / "more", [3], seeds=3, late=lambda rank, step: 35 if rank == 3 else 0)
+    some_jobs(folder / "some", [3], seeds=3, late=lambda rank, step: 600 if rank == 3 and step % 4 == 1 else 0)
+    some_jobs(folder / "once", [], seeds=3, late=lambda rank, step: 1500 if rank == 3 and step == 7 else 0)
+    some_jobs(folder / "spikes", [], seeds=5, spikes=0.1)
+    some_jobs(folder / "gaps", [3], seeds=2, late=lambda rank, step: 300 if rank == 3 else 0,
+              without=[(1, 4), (3, 6), (5, 0), (6, 19)], until={0: 15, 3: 11})
+
+    def cut(paths):
+        paths[3].write_bytes(paths[3].read_bytes()[:paths[3].stat().st_size * 6 // 10])
+
+    some_jobs(folder / "cut", [3], seeds=2, change=cut, late=lambda rank, step: 300 if rank == 3 else 0)
+
+
+def lateness_of_several(folder):
+    """Two ranks that are late alike cost nothing each, and are said to be late together; so are stages of a pipeline."""
+    some_jobs(folder / "two", [3], seeds=3, late=lambda rank, step: {3: 300, 5: 200}.get(rank, 0))
+    db = some_jobs(folder / "alike", [], seeds=3, late=lambda rank, step: 300 if rank in (3, 5) else 0)
+    for seed in range(3):
+        rows = [r for r in table(db, f"job{seed}", "late") if r["together_ns"] is not None]
+        expect("ranks that are late together", sorted(r["rank"] for r in rows), [3, 5])
+        if not 0.9 < rows[0]["together_ns"] / (20 * 300_000) < 1.1:
+            raise Failure(f"what they cost: {rows[0]['together_ns']}")
+        said = run("job", db, f"job{seed}").stdout
+        if "2 ranks (3, 5) come late together" not in said.replace("\n", " ") and "2 ranks (5, 3) come" not in said.replace("\n", " "):
+            raise Failure(f"not said: {said[:600]}")
+    db = some_jobs(folder / "pipeline", [], seeds=2, stages=4)
+    expect("those of the stage that ends last", sorted(r["rank"] for r in table(db, "job0", "late") if r["together_ns"] is not None), [0, 1])
+    some_jobs(folder / "stage", [5], seeds=2, stages=4, late=lambda rank, step: 600 if rank == 5 else 0)
+
+
+def lateness_and_clocks(folder):
+    """A clock that gains on the others makes nobody late, nor hides who is."""
+    some_jobs(folder / "one", [], seeds=1, steps=1500, layers=2, drifts={5: 200})
+    db = some_jobs(folder / "all", [3], seeds=1, steps=1500, layers=2, drifts={rank: 40 * (rank - 3) for rank in range(8)},
+                   late=lambda rank, step: 40 if rank == 3 else 0)
+    cost = table(db, "job0", "late")[0]["cost_ns"]
+    if not 0.85 < cost / (1500 * 38_000) < 1.1:
+        raise Failure(f"what it costs: {cost}")
+
+
+TESTS = (lateness, lateness_of_several, lateness_and_clocks)
