@@ -98,6 +98,11 @@ int answer_print(struct cli *cli, const struct answer *a, int64_t limit)
 
     if (!t)
         return cli_out_of_memory();
+    if (people && a->nrow == 0) {
+        textable_free(t);
+        cli_remark(cli, "nothing of it was recorded");
+        return CLI_OK;
+    }
     for (int c = 0; c < a->ncol; c++) {
         char room[HEADING_ROOM];
 

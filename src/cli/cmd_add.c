@@ -144,17 +144,18 @@ static int add_runs(struct adding *a, const char *to, char **paths, int n)
             there += !is_new;
         }
     }
-    runsdb_close(db);
-    if (rc != CLI_OK && added + there)
-        return cli_error("%s: of %d, the first %zu were added or are there", to, n, added + there);
-    if (rc == CLI_OK && !a->cli->quiet) {
+    if (rc != CLI_OK && added + there) {
+        rc = cli_error("%s: of %d, the first %zu were added or are there", runsdb_name(db), n,
+                       added + there);
+    } else if (rc == CLI_OK && !a->cli->quiet) {
         if (added)
-            cli_say(a->cli, "%s: %zu run%s added%s", to, added, human_s((int64_t)added),
-                    there ? "" : "\n");
+            cli_say(a->cli, "%s: %zu run%s added%s", runsdb_name(db), added,
+                    human_s((int64_t)added), there ? "" : "\n");
         if (there)
-            cli_say(a->cli, "%s%s%zu %s there already\n", added ? ", " : to, added ? "" : ": ",
-                    there, there == 1 ? "is" : "are");
+            cli_say(a->cli, "%s%s%zu %s there already\n", added ? ", " : runsdb_name(db),
+                    added ? "" : ": ", there, there == 1 ? "is" : "are");
     }
+    runsdb_close(db);
     return rc;
 }
 

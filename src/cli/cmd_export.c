@@ -1,8 +1,10 @@
 /* cmd_export.c -- write a trace in the format of another tool. */
-#include "cli/cli.h"
+#include "cli/answers.h"
 
 #include "base/alloc.h"
+#include "catalog/lake.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +15,10 @@ static const char about[] =
     ".parquet: parquet, .arrow: arrow, .opm: opm) "
     "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is "
     "replaced "
-    "only when the new one is complete.";
+    "only when the new one is complete. Instead of a TRACE, runs.db or clickhouse://... gives the "
+    "ranks of jobs that 'opmeter add --job' keeps there, all or those of --job, --rank and "
+    "--table, "
+    "to a folder of Parquet.";
 
 /* What cannot be learnt from opm_format: other extensions, and where to take the result. */
 static const struct {
@@ -262,6 +267,35 @@ static int check(struct cli *cli, const struct export *e, int n)
     return CLI_OK;
 }
 
+/* Ranks of jobs in a database. */
+static int export_database(struct cli *cli, const char *where, const struct export *e)
+{
+    const struct lake_options o = { .table = e->opts.table,
+                                    .job = e->opts.job,
+                                    .rank = e->opts.rank ? strtoll(e->opts.rank, NULL, 10) : -1,
+                                    .force = e->opts.force };
+    struct fleetdb *db = NULL;
+    uint64_t rows = 0;
+    char room[HUMAN_ROOM];
+    opm_error err;
+    int rc;
+
+    if (!has_ranks(e->format))
+        return cli_usage(cli, "%s has ranks of jobs, which go to parquet only: -f parquet", where);
+    if (strcmp(e->output, "-") == 0)
+        return cli_usage(cli, "ranks of jobs go to a folder: -o FOLDER");
+    if (e->opts.rank && !is_number(e->opts.rank))
+        return cli_usage(cli, "--rank %s is no number from 0 on", e->opts.rank);
+    if (fleetdb_open(&db, where, FLEETDB_READ, &err) < 0)
+        return cli_error("%s", err.msg);
+    rc = lake_write(db, e->output, &o, &rows, &err) < 0 ? cli_error("%s", err.msg) : CLI_OK;
+    fleetdb_close(db);
+    if (rc == CLI_OK && !cli->quiet && isatty(STDOUT_FILENO))
+        cli_say(cli, "wrote %s (%s rows): DuckDB: SELECT * FROM '%s/rank_op/**/*.parquet'\n",
+                e->output, human_count(room, (int64_t)rows), e->output);
+    return rc;
+}
+
 int cmd_export(struct cli *cli, int argc, char **argv)
 {
     struct export e = { .output = "-", .opts = OPM_EXPORT_OPTIONS_INIT };
@@ -309,6 +343,8 @@ int cmd_export(struct cli *cli, int argc, char **argv)
     e.format = f;
     e.opts.raw = cli->raw;
     e.opts.force = force;
+    if (n == 1 && answer_is_database(argv[0]))
+        return export_database(cli, argv[0], &e);
     rc = check(cli, &e, n);
     if (rc != CLI_OK)
         return rc;

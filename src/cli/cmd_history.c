@@ -184,7 +184,7 @@ static int work(struct asked *a, struct runsdb *db, struct history *h)
         return history_export(a->cli, db, h, a->output, a->force);
     default:
         if (!h->n && !a->cli->json && !a->cli->csv)
-            return cli_error("%s has no run%s", a->path,
+            return cli_error("%s has no run%s", runsdb_name(db),
                              a->filter.model || a->filter.nlabel ? " as asked for" : "");
         return history_print(&a->view);
     }
@@ -214,7 +214,7 @@ static int choose(struct asked *a, int n, char **argv, bool check_asked, bool ac
     bool export = n > 1 && strcmp(argv[0], "export") == 0;
 
     if (n != 1 + (prune || export))
-        return cli_usage(a->cli, "one catalogue is needed: a file that 'opmeter add' made");
+        return cli_usage(a->cli, "one catalogue is needed: what 'opmeter add --to' made");
     if (check_asked + accept_asked + prune + export > 1)
         return cli_usage(a->cli, "--check, --accept, prune and export exclude each other");
     a->path = argv[n - 1];

@@ -34,22 +34,17 @@ struct info {
     int rc;
 };
 
-static const char duration_sql[] = "SELECT max(e) FROM ("
-                                   "SELECT max(ts + max(dur, 0)) AS e FROM span UNION ALL "
-                                   "SELECT max(ts + max(dur, 0)) FROM step UNION ALL "
-                                   "SELECT max(ts + max(dur, 0)) FROM record UNION ALL "
-                                   "SELECT max(ts) FROM sample)";
-
 static const char tracks_sql[] =
     "SELECT kind, name, process, pid, tid, device, instance, rank, host,"
     " coalesce(spans, 0) AS spans, coalesce(samples, 0) AS samples FROM track"
-    " LEFT JOIN (SELECT track, count(*) AS spans FROM span GROUP BY track) AS s"
-    " ON s.track = track.id"
-    " LEFT JOIN (SELECT track, count(*) AS samples FROM sample GROUP BY track) AS v"
-    " ON v.track = track.id";
+    " LEFT JOIN track_stats AS s ON s.track = track.id";
 
 static const char categories_sql[] =
     "SELECT layer, cat AS category, count(*) AS spans, sum(self) AS self_ns FROM span"
+    " GROUP BY layer, cat ORDER BY spans DESC";
+/* The same where all spans ended, which span_stats counts alone. */
+static const char ended_sql[] =
+    "SELECT layer, cat AS category, sum(count) AS spans, sum(self_ns) AS self_ns FROM span_stats"
     " GROUP BY layer, cat ORDER BY spans DESC";
 
 static const char latency_sql[] =
@@ -125,12 +120,22 @@ static int64_t query_int(struct info *in, const char *sql)
     return v;
 }
 
-static int64_t count_of(struct info *in, const char *table)
+static const char *categories_of(struct info *in)
 {
-    char sql[64];
+    int64_t ended = query_int(in, "SELECT sum(count) FROM span_stats");
 
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM \"%s\"", table);
-    return query_int(in, sql);
+    return ended == opm_trace_rows(in->t, "span") ? ended_sql : categories_sql;
+}
+
+/* Where the last of all ends; -1: there is nothing that has a time. */
+static int64_t duration_of(const struct info *in)
+{
+    static const char *const timed[] = { "span", "step", "record", "sample" };
+    int64_t rows = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
+        rows += opm_trace_rows(in->t, timed[i]);
+    return rows ? opm_trace_end(in->t) : -1;
 }
 
 /* Append the value of a meta key to b. False if the trace has none. Of several files the first has
@@ -348,7 +353,7 @@ static void add_tracks(struct info *in, struct buf *b)
 
 static void print_facts(struct info *in)
 {
-    int64_t duration = query_int(in, duration_sql), spans = 0;
+    int64_t duration = duration_of(in), spans = 0;
     char room[HUMAN_ROOM];
     struct buf b = { 0 };
 
@@ -368,7 +373,7 @@ static void print_facts(struct info *in)
     add_meta(in, &b, b.len ? "; " : "", 0, "clock.note");
     fact(in, "clock", &b);
     for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
-        int64_t n = count_of(in, counted[i].table);
+        int64_t n = opm_trace_rows(in->t, counted[i].table);
 
         if (i == 0)
             spans = n;
@@ -576,7 +581,7 @@ static void print_next(struct info *in)
         buf_adds(&path, in->npaths == 1 ? "TRACE" : "TRACE...");
     cli_clean(&path);
     for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
-        if (!has_command(hints[i].command) || count_of(in, hints[i].needs) <= 0 ||
+        if (!has_command(hints[i].command) || opm_trace_rows(in->t, hints[i].needs) <= 0 ||
             (own && strcmp(hints[i].command, "import") == 0))
             continue;
         if (!any)
@@ -628,7 +633,7 @@ static void print_text(struct info *in)
     print_losses(in);
     if (query_int(in, "SELECT count(*) FROM source") > 1)
         print_section(in, "Files", sources_begin_sql, sources);
-    print_section(in, "Layers and categories", categories_sql, categories);
+    print_section(in, "Layers and categories", categories_of(in), categories);
     print_section(in, "Tracks", tracks_sql, tracks);
     print_section(in, "Other facts",
                   "SELECT key, value FROM meta WHERE CASE WHEN key GLOB 'file[0-9]*.*'"
@@ -704,7 +709,7 @@ static void print_json(struct info *in)
     json_array_end(&w);
     json_newline(&w);
     json_key(&w, "duration_ns");
-    json_int_or_null(&w, query_int(in, duration_sql));
+    json_int_or_null(&w, duration_of(in));
     json_newline(&w);
     json_key(&w, "complete");
     json_bool(&w, losses == 0 && query_int(in, unfinished_sql) == 0);
@@ -713,14 +718,14 @@ static void print_json(struct info *in)
     json_object(&w);
     for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
         json_key(&w, counted[i].table);
-        json_int_or_null(&w, count_of(in, counted[i].table));
+        json_int_or_null(&w, opm_trace_rows(in->t, counted[i].table));
     }
     json_object_end(&w);
     json_member(in, &w, "sources", sources_sql);
     json_meta(in, &w);
     json_member(in, &w, "import_stat", stats_sql);
     json_member(in, &w, "latency", latency_sql);
-    json_member(in, &w, "categories", categories_sql);
+    json_member(in, &w, "categories", categories_of(in));
     json_member(in, &w, "tracks", tracks_sql);
     json_object_end(&w);
     if (b.failed && in->rc == CLI_OK)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char about[] =
     "Show a distributed job that 'opmeter add --job' collected, from a file or from ClickHouse: "
@@ -20,6 +21,7 @@ static const char about[] =
 #define MAP_ROWS 24
 #define MAP_COLUMNS 60
 #define ROWS_SHOWN 6
+#define TOGETHER_SHOWN 3                    /* numbers of up to 20 digits */
 #define DRIFT_FROM_NS INT64_C(600000000000) /* shorter recordings tell nothing of hours */
 
 static const char *const shows[ASK_COUNT + 1] = {
@@ -42,12 +44,83 @@ static int ask(struct fleetdb *db, enum question_id id, const char *job, struct 
 
 /* -- the jobs -- */
 
+static void put_moment(struct textable *t, int64_t ns)
+{
+    time_t seconds = ns / 1000000000;
+    char room[32];
+    struct tm tm;
+
+    if (ns > 0 && gmtime_r(&seconds, &tm) && strftime(room, sizeof(room), "%Y-%m-%d %H:%M", &tm))
+        textable_text(t, room, strlen(room));
+    else
+        textable_null(t);
+}
+
+static void put_job(struct textable *t, struct fleetrows *rows)
+{
+    int64_t from_ns = fleetrows_int(rows, 5), to_ns = fleetrows_int(rows, 6);
+    char room[HUMAN_ROOM];
+    size_t len = 0;
+    const char *text = fleetrows_text(rows, 0, &len);
+
+    textable_text(t, text ? text : "", len);
+    for (int c = 1; c < 5; c++)
+        textable_int(t, fleetrows_int(rows, c));
+    put_moment(t, from_ns);
+    human_ns(room, (double)(to_ns - from_ns));
+    if (from_ns > 0 && to_ns > from_ns)
+        textable_text(t, room, strlen(room));
+    else
+        textable_null(t);
+    text = fleetrows_text(rows, 7, &len);
+    textable_text(t, text ? text : "", text ? len : 0);
+}
+
+/* For people: moments as dates, the latest job first. */
+static int print_jobs_aligned(struct cli *cli, struct fleetdb *db)
+{
+    static const struct {
+        const char *name;
+        enum textable_kind kind;
+    } columns[] = { { "job", TEXTABLE_TEXT },     { "ranks", TEXTABLE_INT },
+                    { "machines", TEXTABLE_INT }, { "recordings", TEXTABLE_INT },
+                    { "spans", TEXTABLE_INT },    { "began (UTC)", TEXTABLE_INT },
+                    { "lasted", TEXTABLE_INT },   { "model", TEXTABLE_TEXT } };
+    struct textable *t = textable_new();
+    struct fleetrows *rows = NULL;
+    opm_error err;
+    int more;
+
+    if (!t)
+        return cli_out_of_memory();
+    for (size_t c = 0; c < ARRAY_SIZE(columns); c++)
+        textable_column(t, columns[c].name, columns[c].kind);
+    more = fleetdb_query(db,
+                         "SELECT job, ranks, hosts, recordings, spans, first_ns, last_ns, model"
+                         " FROM job ORDER BY latest_ns DESC, job",
+                         &rows, &err);
+    for (; more >= 0;) {
+        more = fleetrows_next(rows, &err);
+        if (more != 1)
+            break;
+        put_job(t, rows);
+    }
+    fleetrows_close(rows);
+    if (more < 0) {
+        textable_free(t);
+        return cli_error("%s", err.msg);
+    }
+    return cli_print_table(cli, t);
+}
+
 static int print_jobs(struct cli *cli, struct fleetdb *db)
 {
     struct fleetrows *rows = NULL;
     opm_error err;
     int rc;
 
+    if (cli_format(cli) == TEXTABLE_ALIGNED)
+        return print_jobs_aligned(cli, db);
     if (fleetdb_query(db,
                       "SELECT job, ranks, hosts, world, recordings, spans, first_ns, last_ns, model"
                       " FROM job ORDER BY latest_ns DESC, job",
@@ -185,6 +258,33 @@ static int print_map(struct cli *cli, struct fleetdb *db, const char *job)
 
 /* -- one page -- */
 
+/* Ranks that come late together; false: there are none. */
+static bool tell_together(struct cli *cli, const struct answer *a)
+{
+    char room[HUMAN_ROOM], ranks[80] = "";
+    const struct answer_cell *most = NULL;
+    size_t n = 0, len = 0;
+
+    for (size_t i = 0; i < a->nrow; i++) {
+        const struct answer_cell *c = answer_at(a, i, 0);
+
+        if (c[late_col_together_ns].i == FLEETDB_NONE)
+            continue;
+        if (n++ < TOGETHER_SHOWN)
+            len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%" PRId64, len ? ", " : "",
+                                    c[late_col_rank].i);
+        if (!most || c[late_col_together_ns].i > most[late_col_together_ns].i)
+            most = c;
+    }
+    if (most)
+        cli_tell(cli,
+                 "%zu ranks (%s%s) come late together: if they came as the next one does, the job "
+                 "would save %s. Stages of a pipeline meet like that, too.",
+                 n, ranks, n > TOGETHER_SHOWN ? ", ..." : "",
+                 human_ns(room, (double)most[late_col_together_ns].i));
+    return most != NULL;
+}
+
 static int print_late(struct cli *cli, struct fleetdb *db, const char *job)
 {
     struct answer a;
@@ -206,7 +306,7 @@ static int print_late(struct cli *cli, struct fleetdb *db, const char *job)
                  human_ns(room, (double)c[late_col_cost_ns].i), 100 * c[late_col_share].f,
                  human_ns(mean, (double)c[late_col_cost_ns].i / (double)c[late_col_steps].i));
     }
-    if (rc == CLI_OK && a.nrow && !any)
+    if (rc == CLI_OK && a.nrow && !any && !tell_together(cli, &a))
         cli_tell(cli, "No rank holds up the others.");
     if (rc == CLI_OK && !a.nrow)
         cli_tell(cli,
@@ -279,8 +379,8 @@ static int print_head(struct cli *cli, struct fleetdb *db, const char *job)
         io_out_addf(&cli->out, "%zu rank%s", ranks.nrow, human_s((int64_t)ranks.nrow));
         if (hosts)
             io_out_addf(&cli->out, " on %zu machine%s", hosts, human_s((int64_t)hosts));
-        io_out_addf(&cli->out, ", %" PRId64 " recording%s, %s spans", recordings,
-                    human_s(recordings), human_count(count, spans));
+        io_out_addf(&cli->out, ", %" PRId64 " recording%s, %s span%s", recordings,
+                    human_s(recordings), human_count(count, spans), human_s(spans));
         if (steps.nrow)
             io_out_addf(&cli->out, "; %zu step%s of %s on average", steps.nrow,
                         human_s((int64_t)steps.nrow), human_ns(time, mean));

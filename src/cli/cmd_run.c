@@ -32,7 +32,7 @@ struct args {
     const char *engine, *ort_lib, *atol, *rtol;
     const char *sample;
     int64_t generate, prompt_len, top_k;
-    const char *prompt_ids, *temperature, *top_p, *save_tokens;
+    const char *encoder, *prompt_ids, *temperature, *top_p, *save_tokens;
     const char *profile, *profile_host, *save_outputs, *check, *output;
     bool pin, winograd, sparse, receipt, counters, force;
 };
@@ -87,17 +87,15 @@ static int parse_generate(struct job *j)
     const struct {
         const char *name;
         bool given;
-    } with[] = { { "prompt-len", a->prompt_len != 0 },
-                 { "prompt-ids", a->prompt_ids },
-                 { "temperature", a->temperature },
-                 { "top-k", a->top_k != 0 },
-                 { "top-p", a->top_p },
+    } with[] = { { "encoder", a->encoder },        { "prompt-len", a->prompt_len != 0 },
+                 { "prompt-ids", a->prompt_ids },  { "temperature", a->temperature },
+                 { "top-k", a->top_k != 0 },       { "top-p", a->top_p },
                  { "save-tokens", a->save_tokens } },
-      without[] = { { "input", a->input.n != 0 },
-                    { "dim", a->dim.n != 0 },
-                    { "seq-len", a->seq_len != 0 },
-                    { "check", a->check },
-                    { "save-outputs", a->save_outputs } };
+      without[] = { { "check", a->check }, { "save-outputs", a->save_outputs } },
+      encoders[] = { { "input", a->input.n != 0 },
+                     { "dim", a->dim.n != 0 },
+                     { "seq-len", a->seq_len != 0 } };
+    bool listens = a->generate && run_has_encoder(j->opt.model, a->encoder);
     int rc;
 
     for (size_t i = 0; i < ARRAY_SIZE(with) && !a->generate; i++)
@@ -106,6 +104,11 @@ static int parse_generate(struct job *j)
     for (size_t i = 0; i < ARRAY_SIZE(without) && a->generate; i++)
         if (without[i].given)
             return cli_usage(j->cli, "--%s does not go with --generate", without[i].name);
+    for (size_t i = 0; i < ARRAY_SIZE(encoders) && a->generate && !listens; i++)
+        if (encoders[i].given)
+            return cli_usage(j->cli,
+                             "--%s does not go with --generate, except for an encoder's inputs",
+                             encoders[i].name);
     if (a->prompt_len && a->prompt_ids)
         return cli_usage(j->cli, "--prompt-len does not go with --prompt-ids, which has a length");
     if (a->save_tokens && a->instances > 1)
@@ -113,6 +116,7 @@ static int parse_generate(struct job *j)
     if ((a->top_k || a->top_p) && !a->temperature)
         return cli_usage(j->cli, "--%s goes with --temperature", a->top_k ? "top-k" : "top-p");
     *g = (struct run_generate){ .tokens = a->generate,
+                                .encoder = a->encoder,
                                 .prompt = a->prompt_len,
                                 .prompt_ids = a->prompt_ids,
                                 .top_k = a->top_k,
@@ -390,7 +394,7 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     snprintf(path, sizeof(path), "%s/operators.xlsx", dir);
     if (rc == 0)
         rc = opm_trace_export(t, "xlsx", path, NULL, &err);
-    if (rc == OPM_EUNSUPPORTED) /* built without the library, or more than a sheet holds */
+    if (rc == OPM_EUNSUPPORTED) /* no libxlsxwriter, or more than a sheet holds */
         rc = 0;
     for (size_t i = 0; rc == 0 && all && i < ARRAY_SIZE(files); i++)
         if (files[i].path)
@@ -526,8 +530,10 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_GROUP("Generating"),
         OPT_INT(0, "generate", &a.generate, "N", 1, 1000000,
                 "tokens to make by a decoder with a cache, -n times (3) after -w (1)"),
+        OPT_STR(0, "encoder", &a.encoder, "FILE",
+                "the encoder that MODEL listens to, if MODEL is no folder with both"),
         OPT_INT(0, "prompt-len", &a.prompt_len, "M", 1, 1000000,
-                "random tokens to read before that (32)"),
+                "random tokens to read before that (32; behind an encoder 1)"),
         OPT_STR(0, "prompt-ids", &a.prompt_ids, "FILE",
                 "the tokens to read: numbers, a line for each row of the batch"),
         OPT_STR(0, "temperature", &a.temperature, "X",

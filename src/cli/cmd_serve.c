@@ -1,6 +1,7 @@
 /* cmd_serve.c -- show traces as web pages. */
 #include "cli/cli.h"
 
+#include "base/system.h"
 #include "server/folder_walk.h"
 #include "server/server.h"
 
@@ -10,7 +11,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define PORT_DEFAULT 8080
@@ -52,9 +52,7 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
     int saved = errno;
 
     (void)context;
-    if (info->si_code != BUS_ADRERR ||
-        mmap((void *)at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-            MAP_FAILED)
+    if (info->si_code != BUS_ADRERR || !system_zeros_at((void *)at, page))
         signal(sig, SIG_DFL); /* and it happens again */
     errno = saved;
 }

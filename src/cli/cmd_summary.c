@@ -306,6 +306,8 @@ static int print_summary(struct summary *s)
     else if (rc == CLI_OK)
         rc = s->furiosa ? summary_print_furiosa(s, &all) : summary_print_page(s, &all);
     series_release(&all);
+    if (rc == CLI_OK && !s->furiosa && !s->cli->json && !s->cli->csv)
+        cli_remark_interruptions(s->cli, s->t);
     return rc;
 }
 

@@ -10,7 +10,9 @@ static const char about[] =
     "List the standard architectures that 'opmeter run zoo:NAME' makes on the spot, with random "
     "weights; or write one as an ONNX file. NAME may have options: resnet50?batch=8&opset=17. The "
     "same name gives the same bytes on every machine. For llama.cpp, llama-tiny and llama-1b are "
-    "written as GGUF, too: -o FILE.gguf, with quant=f16, f32, q8_0 or q4_0, and seed.";
+    "written as GGUF, too: -o FILE.gguf, with quant=f16, f32, q8_0 or q4_0, and seed. whisper-tiny "
+    "is "
+    "written as the files that Optimum exports, if FILE is a folder or has no .onnx.";
 
 static int list_models(struct cli *cli)
 {

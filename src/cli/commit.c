@@ -1,6 +1,8 @@
 /* commit.c -- see commit.h. */
 #include "cli/commit.h"
 
+#include "base/system.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -21,7 +23,7 @@ static bool ask(char *const *argv, struct buf *out)
     ssize_t n;
     pid_t pid;
 
-    if (pipe2(pipes, O_CLOEXEC) < 0)
+    if (!system_pipe(pipes))
         return false;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -1,6 +1,7 @@
 /* doctor_cpu.c -- clock and processor; see doctor.h. */
 #include "cli/doctor.h"
 
+#include "base/folder.h"
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -10,6 +11,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <x86intrin.h>
@@ -211,6 +215,22 @@ static void look_at_caches(struct doctor *d)
     buf_release(&b);
 }
 
+/* What the kernel says to programs is surer than its text: an emulator shows the text of the
+ * machine below. Elsewhere flags stay as they are. */
+static void arm_flags(char *flags, size_t size)
+{
+#if defined(__aarch64__)
+    unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
+
+    snprintf(flags, size, "%s%s%s%s", cap & 1ul << 1 ? "asimd " : "",
+             cap & 1ul << 20 ? "asimddp " : "", cap2 & 1ul << 13 ? "i8mm " : "",
+             cap2 & 1ul << 14 ? "bf16 " : "");
+#else
+    (void)flags;
+    (void)size;
+#endif
+}
+
 static void look_at_isa(struct doctor *d, const char *flags)
 {
     static const struct {
@@ -221,6 +241,7 @@ static void look_at_isa(struct doctor *d, const char *flags)
         { "asimd", "NEON" },
         { "asimddp", "dot product" },
         { "i8mm", "i8mm" },
+        { "bf16", "BF16" },
 #else
         { "avx2", "AVX2" },
         { "fma", "FMA" },
@@ -297,13 +318,12 @@ static void look_at_load(struct doctor *d)
 
 void doctor_cpu(struct doctor *d)
 {
-    char flags[8192] = "", model[128] = "unknown model";
+    char flags[8192] = "", model[128];
     bool virtual_machine;
 
-    doctor_read_key("/proc/cpuinfo", "model name", model, sizeof(model));
+    folder_cpu_name(model, sizeof(model));
     doctor_read_key("/proc/cpuinfo", "flags", flags, sizeof(flags));
-    if (!*flags) /* ARM */
-        doctor_read_key("/proc/cpuinfo", "Features", flags, sizeof(flags));
+    arm_flags(flags, sizeof(flags));
     virtual_machine = doctor_has_word(flags, "hypervisor");
     doctor_say(d, DOCTOR_OK, "model", NULL, "%s%s", model,
                virtual_machine ? ", in a virtual machine" : "");

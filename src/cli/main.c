@@ -57,9 +57,9 @@ const struct command commands[] = {
     { "add", cmd_add, "keep runs in a catalogue, with commit, machine and operators",
       "opmeter add [OPTION]... --to URL RUN..." },
     { "history", cmd_history, "show runs over time, where they changed and what changed",
-      "opmeter history [OPTION]... RUNS.DB\n"
-      "opmeter history prune [OPTION]... RUNS.DB\n"
-      "opmeter history export [OPTION]... -o PATH RUNS.DB" },
+      "opmeter history [OPTION]... URL\n"
+      "opmeter history prune [OPTION]... URL\n"
+      "opmeter history export [OPTION]... -o PATH URL" },
     { "job", cmd_job, "show the ranks of a job: who is late, and what it costs",
       "opmeter job [OPTION]... URL [ID]" },
     { "query", cmd_query, "run SQL over everything in a trace",

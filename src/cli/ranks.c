@@ -2,8 +2,10 @@
 #include "cli/ranks.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/environment.h"
 #include "base/folder.h"
+#include "base/scratch.h"
 #include "base/u64map.h"
 
 #include <dirent.h>
@@ -49,10 +51,8 @@ static int64_t rank_in_name(const char *path)
     return rank;
 }
 
-/* Of each recording its rank, one at a time: memory is that of the largest. `here`: if nothing
- * else says which it is, it is the one of this process. *again: it may work later. */
-static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, char *path,
-                   bool here, struct rank_added *done, bool *again)
+static int add_within(struct cli *cli, struct fleetdb *db, struct rank_said *said, char *path,
+                      bool here, const struct budget *budget, struct rank_added *done, bool *again)
 {
     char room[FOLDER_PATH_MAX], *trace = ranks_trace_of(path, room), *lies = realpath(trace, NULL);
     struct timespec now;
@@ -69,10 +69,39 @@ static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, 
     *again = false;
     if (rc == CLI_OK && rank_reduce(db, t, said, done, &err) < 0) {
         *again = err.code == OPM_EIO || err.code == OPM_EBUSY;
-        rc = cli_error("%s: %s", path, err.msg);
+        if (budget_fail(budget, path, 0, &err) < 0)
+            rc = cli_error("%s", err.msg);
+        else
+            rc = done->added + done->there
+                     ? cli_error("%s: %s (%zu of job %s %s there; adding all again goes on)", path,
+                                 err.msg, done->added + done->there, said->job,
+                                 done->added + done->there == 1 ? "is" : "are")
+                     : cli_error("%s: %s", path, err.msg);
     }
     opm_trace_close(t);
     free(lies); /* realpath() allocated it */
+    return rc;
+}
+
+/* Of each recording its rank, one at a time: memory is that of the largest, and what is larger than
+ * memory lies in a file meanwhile. `here`: if nothing else says which it is, it is the one of this
+ * process. *again: it may work later. */
+static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, char *path,
+                   bool here, struct rank_added *done, bool *again)
+{
+    struct budget_limits limits = { cli->max_unpacked, cli->max_memory,
+                                    (uint64_t)cli->max_seconds };
+    struct budget budget, *before;
+    opm_error err;
+    int rc;
+
+    *again = false;
+    if (budget_init(&budget, &limits, &err) < 0)
+        return cli_error("%s", err.msg);
+    budget.scratch = scratch_folder();
+    before = budget_enter(&budget);
+    rc = add_within(cli, db, said, path, here, &budget, done, again);
+    budget_enter(before);
     return rc;
 }
 
@@ -100,11 +129,6 @@ int ranks_add(struct cli *cli, const char *to, const struct ranks_said *s, char 
     for (int i = 0; i < n && rc == CLI_OK; i++) {
         rc = add_one(cli, db, &said, paths[i], n == 1, &done, &again);
     }
-    if (rc != CLI_OK && done.added + done.there)
-        cli_error("%s: before that, %zu rank%s of job %s were added or are there: adding all again "
-                  "goes on",
-                  fleetdb_name(db), done.added + done.there,
-                  human_s((int64_t)(done.added + done.there)), said.job);
     if (rc == CLI_OK && !cli->quiet) {
         cli_say(cli, "%s: job %s: %zu rank%s added", fleetdb_name(db), said.job, done.added,
                 human_s((int64_t)done.added));

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/csv_write.h"
+#include "base/system.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -75,7 +76,7 @@ static int print_measured(struct cli *cli, struct textable *t, struct column *co
 {
     struct io_out o = { .fd = -1 };
     uint64_t len = 0;
-    int fd = memfd_create("rows", MFD_CLOEXEC), rc = OPM_EIO;
+    int fd = system_memory_file("rows"), rc = OPM_EIO;
     void *p = MAP_FAILED;
 
     if (fd >= 0 && io_out_open_fd(&o, fd, "table", err) == 0) {

@@ -116,6 +116,10 @@ static void json_generated(struct json_writer *w, const struct run_generated *g)
     json_count(w, "rows", g->batch);
     json_count(w, "prompt_tokens", g->prompt);
     json_count(w, "tokens", g->tokens);
+    if (g->heard) {
+        json_count(w, "encoder_positions", g->heard);
+        json_count(w, "cache_kept_bytes", g->cache_kept_bytes);
+    }
     json_count(w, "cache_bytes_per_token", g->cache_token_bytes);
     json_count(w, "cache_peak_bytes", g->cache_peak_bytes);
     json_count(w, "cache_held_bytes", g->cache_held_bytes);
@@ -125,6 +129,8 @@ static void json_generated(struct json_writer *w, const struct run_generated *g)
         json_newline(w);
         json_key(w, kinds[k]);
         json_object(w);
+        if (g->heard)
+            json_latency(w, "encoder", &g->encoder[k]);
         json_latency(w, "ttft", &g->ttft[k]);
         json_latency(w, "itl", &g->itl[k]);
         json_ns(w, "prefill_tokens_per_s", g->prefill_per_s[k] > 0 ? g->prefill_per_s[k] : NAN);

@@ -38,11 +38,17 @@ void report_generated_rates(const struct report *r, struct buf *b)
 void report_generated_cache(const struct report *r, struct buf *b)
 {
     const struct run_generated *g = &r->res[0].generated;
-    char token[HUMAN_ROOM], peak[HUMAN_ROOM], held[HUMAN_ROOM];
+    char token[HUMAN_ROOM], kept[HUMAN_ROOM], peak[HUMAN_ROOM], held[HUMAN_ROOM];
 
-    buf_addf(b, "%s of keys and values for each token, %s at the end; ",
-             human_bytes(token, (uint64_t)g->cache_token_bytes),
-             human_bytes(peak, (uint64_t)g->cache_peak_bytes));
+    buf_addf(b, "%s of keys and values for each token, ",
+             human_bytes(token, (uint64_t)g->cache_token_bytes));
+    if (g->cache_kept_bytes && g->heard)
+        buf_addf(b, "%s for the %" PRId64 " positions of the encoder, ",
+                 human_bytes(kept, (uint64_t)g->cache_kept_bytes), g->heard);
+    else if (g->cache_kept_bytes)
+        buf_addf(b, "%s of states for each row, ",
+                 human_bytes(kept, (uint64_t)g->cache_kept_bytes));
+    buf_addf(b, "%s at the end; ", human_bytes(peak, (uint64_t)g->cache_peak_bytes));
     buf_addf(b, "%s are held for them, ", human_bytes(held, (uint64_t)g->cache_held_bytes));
     buf_adds(b, g->in_place ? "which the model writes into where they lie"
                             : "two buffers that change places with every step");
@@ -75,6 +81,8 @@ struct textable *report_generated_table(const struct report *r)
     textable_column(t, "count", TEXTABLE_INT);
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         textable_column(t, columns[i], TEXTABLE_INT);
+    for (int k = 0; k < 2; k++)
+        row(t, "encoder", k ? "metered" : "bare", &g->encoder[k]);
     for (int k = 0; k < 2; k++)
         row(t, "to first token", k ? "metered" : "bare", &g->ttft[k]);
     for (int k = 0; k < 2; k++)

@@ -97,10 +97,12 @@ static void add_projection(const struct whatif *w, struct buf *b)
     buf_adds(b, " ELSE coalesce(origin, 'unknown') END AS how FROM g),\n"
                 "p AS (SELECT op, name, type, weight_shape, zero_ratio, fits, latency_ns,"
                 " goal AS aim, factor AS ratio, how AS source,"
-                " latency_ns / coalesce(factor, 1) AS projected_ns, model, track FROM q)\n");
+                " latency_ns / coalesce(factor, 1) AS projected_ns, model, track, interrupted_ns"
+                " FROM q)\n");
 }
 
-/* A row per model. Instances of one, which have a track each, are averaged. */
+/* A row per model. Instances of one, which have a track each, are averaged. The iteration is
+ * without interruptions of operators, as these are. */
 static const char totals[] =
     "SELECT count(*), sum(latency_ns) / count(DISTINCT track), sum(projected_ns) /"
     " count(DISTINCT track), sum(latency_ns) FILTER (WHERE fits) / count(DISTINCT track),"
@@ -108,10 +110,11 @@ static const char totals[] =
     " count(*) FILTER (WHERE source = 'measured'), count(*) FILTER (WHERE source = 'constant'),"
     " count(*) FILTER (WHERE source = 'given'), count(*) FILTER (WHERE source = 'unknown'),"
     " count(*) FILTER (WHERE source = 'speedup'),"
-    " (SELECT avg(mean_ns) FROM latency WHERE scope = 'step' AND name IS p.model), model,"
+    " (SELECT avg(mean_ns) FROM latency WHERE scope = 'step' AND name IS p.model) -"
+    " sum(interrupted_ns) / count(DISTINCT track), model,"
     " count(DISTINCT track), min(aim), max(aim)"
-    " FROM (SELECT op, fits, latency_ns, projected_ns, source, aim, model, coalesce(track, -1) AS"
-    " track FROM p) AS p GROUP BY model ORDER BY sum(latency_ns) DESC";
+    " FROM (SELECT op, fits, latency_ns, interrupted_ns, projected_ns, source, aim, model,"
+    " coalesce(track, -1) AS track FROM p) AS p GROUP BY model ORDER BY sum(latency_ns) DESC";
 
 struct total {
     int64_t ops, fits;

@@ -6,6 +6,7 @@
 #include "base/calm.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/redact.h"
 #include "launch/environ.h"
 #include "launch/program.h"
 
@@ -166,6 +167,8 @@ static void own_part_start(const struct record_options *opt, struct record_resul
         return;
     for (char *const *arg = opt->argv; *arg; arg++)
         buf_addf(&command, "%s%s", arg == opt->argv ? "" : " ", *arg);
+    if (command.data)
+        redact_passwords(command.data);
     opm_meta("record.command", buf_str(&command));
     buf_release(&command);
 }

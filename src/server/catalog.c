@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "catalog/runsdb.h"
 #include "server/folder_walk.h"
 #include "server/watch.h"
@@ -306,9 +307,9 @@ bool catalog_is_folder(const struct catalog *c)
 /* Half of what the machine has. */
 static int64_t spans_max(void)
 {
-    int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t memory = system_memory();
 
-    return pages > 0 && page > 0 ? pages / 2 * page / BYTES_PER_SPAN : INT64_MAX;
+    return memory > 0 ? memory / 2 / BYTES_PER_SPAN : INT64_MAX;
 }
 
 /* Let go of what was not used for longest until the rest fits; `keep` stays. */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "server/watch.h"
 
 #include <netinet/in.h>
@@ -163,17 +164,13 @@ static void *run(void *arg)
 int clients_start(struct clients **out, const struct clients_limits *limits, opm_error *err)
 {
     struct clients *c = mem_calloc(1, sizeof(*c));
-    pthread_condattr_t attr;
     int rc;
 
     if (!c)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     c->limits = limits;
     pthread_mutex_init(&c->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    system_wait_init(&c->changed);
     rc = pthread_create(&c->thread, NULL, run, c);
     if (rc) {
         pthread_cond_destroy(&c->changed);

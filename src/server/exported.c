@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/system.h"
 #include <opmeter/opmeter_trace.h>
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOOK_EVERY_NS 200000000
@@ -135,16 +135,9 @@ static int export_to_fd(const struct files *from, const opm_format *f, const str
 /* One export at a time; false: nobody waits for this one any more. */
 static bool take_turn(pthread_mutex_t *one, const struct waiter *who)
 {
-    while (!waiter_is_gone(who)) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_EVERY_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_mutex_timedlock(one, &until) == 0)
+    while (!waiter_is_gone(who))
+        if (system_lock_within(one, LOOK_EVERY_NS))
             return true;
-    }
     return false;
 }
 

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define NAME_ROOM 256

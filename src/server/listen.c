@@ -2,6 +2,7 @@
 #include "server/listen.h"
 
 #include "base/error.h"
+#include "base/system.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ static int open_socket(struct listening *l, const struct addrinfo *a)
     void *p = &bound;
     int one = 1;
 
-    l->fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    l->fd = system_socket(a->ai_family);
     if (l->fd < 0)
         return errno;
     /* A port of which old connections linger is free; one that somebody listens on is not. */

@@ -3,10 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "server/answer.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #define LOOKS_PER_S 5 /* whether who waits is still there */
 
@@ -143,13 +143,7 @@ int64_t opened_spans(const struct opened *o)
 static bool wait_for(struct handle *h, const struct waiter *who)
 {
     for (int i = 0; i < LANE_WAIT_S * LOOKS_PER_S; i++) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 1000000000 / LOOKS_PER_S;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_mutex_timedlock(&h->mutex, &until) == 0)
+        if (system_lock_within(&h->mutex, 1000000000 / LOOKS_PER_S))
             return true;
         if (who && waiter_is_gone(who))
             return false;

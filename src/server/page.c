@@ -6,15 +6,18 @@
 #include <string.h>
 
 #define TEXT(x) #x
-#define PAGE_FILE(n, name, path)                                                                \
-    __asm__(".section .rodata\n"                                                                \
-            ".balign 16\n"                                                                      \
-            ".global page_data_" TEXT(n) "\n.hidden page_data_" TEXT(                           \
-                n) "\n"                                                                         \
-                   "page_data_" TEXT(n) ":\n.incbin \"" path "\"\n"                             \
-                                        ".global page_end_" TEXT(n) "\n.hidden page_end_" TEXT( \
-                                            n) "\n"                                             \
-                                               "page_end_" TEXT(n) ":\n.byte 0\n.previous\n");  \
+#ifdef __APPLE__
+#define DATA_SECTION ".section __TEXT,__const\n"
+#define DATA_END ".text\n"
+#define DATA_NAME(name) ".globl _" name "\n.private_extern _" name "\n_" name ":\n"
+#else
+#define DATA_SECTION ".section .rodata\n"
+#define DATA_END ".previous\n"
+#define DATA_NAME(name) ".global " name "\n.hidden " name "\n" name ":\n"
+#endif
+#define PAGE_FILE(n, name, path)                                                           \
+    __asm__(DATA_SECTION ".balign 16\n" DATA_NAME("page_data_" TEXT(                       \
+        n)) ".incbin \"" path "\"\n" DATA_NAME("page_end_" TEXT(n)) ".byte 0\n" DATA_END); \
     extern const char page_data_##n[], page_end_##n[];
 #include "page_files.def"
 #undef PAGE_FILE

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "server/answer.h"
 #include "server/busy.h"
 #include "server/page.h"
@@ -15,7 +16,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define ROWS_MAX 20000 /* of a query */
 #define OPS_MAX 100    /* operators with answers of their own */
@@ -205,7 +205,7 @@ static int draw_nonce(struct report *r, opm_error *err)
 {
     uint8_t random[16];
 
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+    if (!system_random(random, sizeof(random)))
         return opm__fail(err, OPM_EIO, "the system gives no random numbers");
     for (size_t i = 0; i < sizeof(random); i++)
         snprintf(r->nonce + 2 * i, 3, "%02x", random[i]);

@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define NICE 10
@@ -50,7 +50,7 @@ static void *run(void *arg)
     uint64_t stamp;
 
     if (catalog_is_folder(s->catalog)) /* what is asked for goes first */
-        setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+        system_step_back(NICE);
     pthread_mutex_lock(&s->mutex);
     while (!s->end) {
         bool more;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ int64_t watch_now_ns(void)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(SYSTEM_WAIT_CLOCK, &ts);
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
@@ -83,16 +84,12 @@ static void *run(void *arg)
 int watch_start(struct watch **out, opm_error *err)
 {
     struct watch *w = mem_calloc(1, sizeof(*w));
-    pthread_condattr_t attr;
     int rc;
 
     if (!w)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     pthread_mutex_init(&w->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    system_wait_init(&w->changed);
     rc = pthread_create(&w->thread, NULL, run, w);
     if (rc) {
         mem_free(w);

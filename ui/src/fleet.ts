@@ -18,6 +18,7 @@ export interface Late {
     late: number;
     cost_ns: number;
     share: number | null;
+    together_ns: number | null; // what it and those that are late with it cost
     steps_worst: number;
     steps: number;
     last_count: number;

@@ -626,6 +626,7 @@ export interface WhatifRow {
     projected_ns: number | null;
     model: string | null;
     track: number | null;
+    interrupted_ns: number | null;
 }
 
 // how much faster weights of the trace run block-sparse: measured on this machine, or assumed

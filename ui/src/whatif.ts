@@ -15,6 +15,7 @@ export interface Weighted {
     source: string | null;
     model: string | null;
     track: number | null; // instances of a model have one each
+    interrupted_ns: number | null; // what interruptions added to its executions; latency_ns is without it
 }
 
 export interface Ratio {

@@ -155,6 +155,11 @@ function rankColumns(asked: Asked): Column<Rank>[] {
 function verdict(late: Late[], steps: number): string {
     const worst = late.filter((l) => l.late === 1);
     if (!late.length) return "No collective was recorded on several ranks, so it is not known who waits for whom.";
+    const group = late.filter((l) => l.together_ns !== null);
+    if (!worst.length && group.length) {
+        const names = group.slice(0, 8).map((l) => `${l.rank}${l.host ? ` (${l.host})` : ""}`).join(", ");
+        return `${count(group.length)} ranks come late together: ${names}${group.length > 8 ? ", …" : ""}. If they came as the next one does, the job would save ${ns(Math.max(...group.map((l) => l.together_ns ?? 0)))}. Stages of a pipeline meet like that, too.`;
+    }
     if (!worst.length) return "No rank holds up the job: none costs 1 % of the steps, or more often than chance would have it.";
     return worst.map((l) => `Rank ${l.rank}${l.host ? ` on ${l.host}` : ""} holds up the job: it comes last to ${count(l.last_count)} of ${count(l.collectives)} collectives and costs ${ns(l.cost_ns)}, ${percent(l.share)} of the time of its steps${steps ? ` (${ns(l.cost_ns / steps)} a step)` : ""}.`).join(" ");
 }

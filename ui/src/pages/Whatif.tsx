@@ -406,7 +406,8 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
     const sums = total(projected);
     const steps = latency.filter((l) => l.scope === "step");
     const own = steps.length === 1 ? steps : steps.filter((l) => (l.name ?? "") === model && l.mean_ns !== null);
-    const step = own.length ? sum(own, (l) => l.mean_ns ?? 0) / own.length || null : null;
+    const interrupted = sum(ops, (op) => op.interrupted_ns ?? 0) / Math.max(1, new Set(ops.map((op) => op.track)).size);
+    const step = own.length ? sum(own, (l) => l.mean_ns ?? 0) / own.length - interrupted || null : null;
     const most = Math.max(step ?? 0, sums.latency_ns);
     const changed = ["aim", "aims", "ratios", "speedups"].some((name) => args.get(name) !== null);
     return (
