@@ -2,7 +2,7 @@
 # `docker run --rm -v "$PWD:/work" opmeter run model.onnx`.
 #
 # The first stage is a bare Debian that runs script/package, the second one what a user has: Debian and
-# the packages. tools/fresh --run container does the same without Docker.
+# the packages. tests/install/dockerfile.py does the same without Docker.
 FROM debian:bookworm-slim AS build
 COPY . /src
 WORKDIR /src

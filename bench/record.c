@@ -4,7 +4,7 @@
  * machine hits all of them; the lowest quartile of the rounds is printed. "Burst" rounds fit the
  * buffer, as the spans of a program do; "flat out" keeps recording until the writer, too, needs its
  * share of the cores. Usage: bench_record [FOLDER], where a few hundred MB can be written (default
- * /tmp). */
+ * /tmp); bench_record --keep FILE.opm makes the ten million spans of the last part and no more. */
 #include <opmeter/opmeter.h>
 #include <opmeter/opmeter_trace.h>
 
@@ -163,17 +163,22 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void start(const char *name, char *path, size_t size)
+static void start_at(const char *path)
 {
     opm_options o = OPM_OPTIONS_INIT;
     opm_error err;
 
-    snprintf(path, size, "%s/%s.opm", folder, name);
     o.path = path;
     if (opm_start(&o, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
+}
+
+static void start(const char *name, char *path, size_t size)
+{
+    snprintf(path, size, "%s/%s.opm", folder, name);
+    start_at(path);
 }
 
 static opm_recorder_stats stop(void)
@@ -345,6 +350,25 @@ static double answer(const char *tool, const char *path, const char *sql)
     return status ? -1 : (double)(clock_ns(CLOCK_MONOTONIC) - began) / 1e9;
 }
 
+/* Ten million spans of two threads, in a file that is given, or else has its name written to path.
+ */
+static opm_recorder_stats record_many(const char *given, char *path, size_t size)
+{
+    pthread_t thread;
+
+    if (given)
+        start_at(given);
+    else
+        start("bench-open", path, size);
+    if (!ops[0])
+        ops_define();
+    if (pthread_create(&thread, NULL, mix_thread, NULL) != 0)
+        exit(1);
+    model_steps(64000, false);
+    pthread_join(thread, NULL);
+    return stop();
+}
+
 static void bench_open(const char *self)
 {
     static const char *const queries[] = {
@@ -354,19 +378,13 @@ static void bench_open(const char *self)
         "SELECT cat, count(*), sum(dur) FROM span GROUP BY cat",
         "SELECT layer, sum(self) FROM span GROUP BY layer",
     };
-    pthread_t thread;
     char path[4096], tool[4096];
     opm_recorder_stats stats;
     const char *slash = strrchr(self, '/');
 
     snprintf(tool, sizeof(tool), "%.*s/../opmeter", slash ? (int)(slash - self) : 1,
              slash ? self : ".");
-    start("bench-open", path, sizeof(path));
-    if (pthread_create(&thread, NULL, mix_thread, NULL) != 0)
-        exit(1);
-    model_steps(64000, false);
-    pthread_join(thread, NULL);
-    stats = stop();
+    stats = record_many(NULL, path, sizeof(path));
     printf("opening %.1f M spans of two threads (%.0f MB), each answer by a new process:\n",
            (double)stats.spans / 1e6, (double)stats.bytes / 1e6);
     for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
@@ -381,6 +399,10 @@ static void bench_open(const char *self)
 
 int main(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[1], "--keep") == 0) {
+        record_many(argv[2], NULL, 0);
+        return 0;
+    }
     if (argc > 1)
         snprintf(folder, sizeof(folder), "%s", argv[1]);
     opm__clock_init();

@@ -101,6 +101,16 @@ imports; "7" is 7 and all later ones, "7-9" those alone. `Constant` and function
 What is not listed is refused with the node's name; `--engine onnxruntime` runs what ONNX Runtime has.
 Element types and attributes that a kernel has not are refused likewise, when the model is prepared, never computed otherwise.
 
+Refused of com.microsoft, and why:
+
+| operators | |
+|---|---|
+| PagedAttention, PackedAttention, PackedMultiHeadAttention, DecoderMaskedSelfAttention, GatedRelativePositionBias, LongformerAttention, RemovePadding, RestorePadding, GemmFloat8, QOrdered..., NhwcConv, BiasDropout, Rfft, Irfft, ComplexMul | ONNX Runtime has them on GPUs alone |
+| EPContext, Snpe | something that was compiled for one accelerator |
+| BeamSearch, GreedySearch, Sampling, WhisperBeamSearch | generation as one operator: `opmeter run --generate` measures the decoder inside |
+| DecoderMaskedMultiHeadAttention, SparseAttention, AttnLSTM, WordConvEmbedding, Tokenizer, MatMulInteger16, MatMulFpQ4, SparseToDenseMatMul, MaxpoolWithMask, BifurcationDetector, SampleOp | none yet |
+| QLinearConv and pools with `channels_last` | none yet: what ONNX Runtime saves after the optimisations for its own machine |
+
 Written by `tools/check_docs.py --update` from `src/graph/ops/ops.def` and `src/engine/native/kernels.def`.
 """
 

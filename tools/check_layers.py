@@ -29,7 +29,7 @@ ALLOW = {
     "launch": ["device"],
     "public": ["import", "sql", "export", "store", "run", "engine", "graph"],
     "compare": [],
-    "catalog": ["analyze", "compare", "sql", "store"],
+    "catalog": ["analyze", "compare", "export", "format", "sql", "store"],
     "server": ["catalog", "compare"],
     "cli": ["catalog", "compare", "server", "run", "launch"],
     "python": [],

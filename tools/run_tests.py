@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run_tests.py -- the stages of script/test.
 
-usage: tools/run_tests.py [--quick | --long | --arm64]
+usage: tools/run_tests.py [--quick | --long | --arm64 | --musl]
 
 One line per stage with its results and time; what failed is shown below it, and the whole output
 stays in build/test-logs/. Every check, unit test, diff test, fuzzer counts as one test.
@@ -206,10 +206,22 @@ def tap_program(title, command, log, timeout_s=None, env=None):
     return results
 
 
-def diff(preset):
+def diff(preset, *more):
     runner = ROOT / "tests" / "diff" / "run.py"
     return tap_program("diff tests", [runner, "--tap", "-j", str(JOBS), "--opmeter",
-                                      BUILD / preset], f"diff-{preset}")
+                                      BUILD / preset, *more], f"diff-{preset}")
+
+
+def minimal():
+    """What other systems than Linux get: POSIX alone, importers and SQL."""
+    tests = ROOT / "tests" / "install" / "minimal.py"
+    return build("minimal") or (tap_program("minimal", [tests], "minimal") + ctest("minimal")
+                                + diff("minimal", "--readers", "import/", "query/"))
+
+
+def musl():
+    """The recorder with another C library."""
+    return tap_program("musl", [ROOT / "tests" / "install" / "musl.py", "--build", BUILD / "dev"], "musl")
 
 
 def python_with(*modules):
@@ -368,6 +380,17 @@ def runs_arm64():
         return False
 
 
+def arm64_results():
+    """The results of models beside those of this machine."""
+    title = "results as here, arm64"
+    if os.uname().machine == "aarch64":
+        skip(title, "this is such a machine")
+    elif stage("build: dev", build, "dev", "opmeter_cli"):
+        stage(title, tap_program, title, [ROOT / "tests" / "arm64" / "run.py", "--build",
+                                          BUILD / "arm64", "--against", BUILD / "dev" / "opmeter",
+                                          "--npm", BUILD / "npm" / "arm64"], "results-arm64")
+
+
 def arm64_stages():
     """The tests of a build for ARM64; under an emulator where this is another machine."""
     ENV["OPMETER_TEST_PATIENCE"] = "10"
@@ -380,6 +403,16 @@ def arm64_stages():
         stage("diff tests, arm64", diff, "arm64")
         stage("oracle, arm64", oracle, "arm64")
         stage("web server, arm64", server, "arm64")
+        arm64_results()
+
+
+def musl_stages():
+    """The tests of a build with musl."""
+    if not stage("build: musl", build, "musl"):
+        skip("tests of musl", "it did not build")
+    else:
+        stage("unit tests, musl", ctest, "musl")
+        stage("diff tests, musl", diff, "musl")
 
 
 def main():
@@ -388,12 +421,15 @@ def main():
     how.add_argument("--quick", action="store_true")
     how.add_argument("--long", action="store_true")
     how.add_argument("--arm64", action="store_true")
+    how.add_argument("--musl", action="store_true")
     args = parser.parse_args()
 
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     if args.arm64:
         arm64_stages()
+    elif args.musl:
+        musl_stages()
     else:
         stages(args)
     if total["failed"]:
@@ -418,6 +454,7 @@ def stages(args):
                      [("oracle", oracle, "dev"), *small, ("web server", server, "dev"),
                       ("ranks of jobs", fleet, "dev"),
                       ("commands of documents", documented), ("install", install),
+                      ("recorder with musl", musl), ("minimal build", minimal),
                       ("models from npm", npm_models), ("Parquet with npm", npm_parquet),
                       ("llama.cpp from npm", npm_llama)])
         if args.long:

@@ -5,8 +5,9 @@ usage: tests/abi/run.py [--build DIR] [--freeze]
 
 A folder tests/abi/VERSION/ has the headers and symbols of a release. For each: programs are compiled
 with those headers and run with the libraries of the build; every struct has its fields where they
-were, and only those grow that may; every value of an enum is what it was; every symbol is there, of
-the version that it had. --freeze writes the folder of the version in VERSION anew: until it is
+were, and only those grow that may, at their end, beyond what was padding; every value of an enum is what
+it was; every symbol is there, of the version that it had, and a version that was released gets no
+other. sizes.c passes structs of every size that they ever had. --freeze writes the folder of the version in VERSION anew: until it is
 released, and never after. Prints one `ok` or `not ok` line per test.
 """
 import argparse
@@ -60,6 +61,11 @@ def fields(body):
                 yield words[-1]
 
 
+def preprocessed(include):
+    return subprocess.run(["gcc", "-std=c11", "-E", "-P", f"-I{include}", "-x", "c", "-"], text=True,
+                          input=everything(include), capture_output=True, check=True).stdout
+
+
 def layout(include, text):
     """Sizes, offsets and values of what `text`, preprocessed headers, declares, as the headers under
     `include` have it: lines of words."""
@@ -94,9 +100,14 @@ def everything(include):
 
 
 def only_grows(old):
-    text = subprocess.run(["gcc", "-std=c11", "-E", "-P", f"-I{old}", "-x", "c", "-"], text=True,
-                          input=everything(old), capture_output=True, check=True).stdout
-    was, now = layout(old, text), layout(ROOT / "include", text)
+    new = ROOT / "include"
+    text = preprocessed(old)
+    was, now = layout(old, text), layout(new, text)
+    for (kind, name), numbers in layout(new, preprocessed(new)).items():
+        struct = name.split(".")[0]
+        if kind == "field" and (kind, name) not in was and ("size", struct) in was \
+                and numbers[0] < was["size", struct][0]:
+            raise Failure(f"{name} lies where programs of then have padding, whose bytes may be any")
     for (kind, name), numbers in was.items():
         may = kind == "size" and (name in GROWS or ("field", f"{name}.size") in was)
         if may and now[kind, name] >= numbers:
@@ -110,6 +121,9 @@ def symbols(folder, build):
         found = run("nm", "-D", "--defined-only", "--format=posix", build / f"{library}.so")
         have = {line.split()[0] for line in found.splitlines()}
         expect(f"{library}: symbols that are gone", sorted(listed - have), [])
+        if folder.name != current():
+            late = {name for name in have - listed if name.endswith(f"@OPMETER_{folder.name}")}
+            expect(f"{library}: symbols that came to {folder.name} later", sorted(late), [])
 
 
 def programs(include, build, temp):
@@ -139,9 +153,20 @@ def needs_version(build, temp):
         run("readelf", "-V", temp / "one")), ["OPMETER_0.1"])
 
 
+def sizes(build, temp):
+    program = temp / "sizes"
+    run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", HERE / "sizes.c", "-o",
+        program, f"-L{build}", f"-Wl,-rpath,{build}", "-lopmeter-run", "-lopmeter-trace", "-lopmeter")
+    expect("sizes", run(program, temp), "all sizes\n")
+
+
+def current():
+    """The release that is being made."""
+    return ".".join((ROOT / "VERSION").read_text().strip().split(".")[:2])
+
+
 def freeze():
-    version = ".".join((ROOT / "VERSION").read_text().split(".")[:2])
-    folder = HERE / version.strip()
+    folder = HERE / current()
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "include", folder / "include")
     for library in LIBRARIES:
@@ -159,7 +184,8 @@ def main():
     failed = number = 0
     with tempfile.TemporaryDirectory(prefix="opmeter-abi-") as temp:
         temp = Path(temp)
-        tests = [("programs name a version", lambda: needs_version(build, temp))]
+        tests = [("programs name a version", lambda: needs_version(build, temp)),
+                 ("structs of every size", lambda: sizes(build, temp))]
         for folder in sorted(path for path in HERE.iterdir() if (path / "include").is_dir()):
             name = folder.name
             tests += [

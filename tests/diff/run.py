@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- run the data-driven tests: commands, and what they must print.
 
-usage: tests/diff/run.py [-j N] [--opmeter DIR] [--update] [--tap] [-v] [PATTERN...]
+usage: tests/diff/run.py [-j N] [--opmeter DIR] [--readers] [--update] [--tap] [-v] [PATTERN...]
 
 A test is a file tests/diff/<area>/<name>.test. Lines before the first section say what it shows.
 Each section begins with a line `-- word`:
@@ -30,6 +30,7 @@ import concurrent.futures
 import difflib
 import fnmatch
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -42,6 +43,10 @@ from filters import FILTERS, ROOT, SHARED
 from testfile import BadTest, Run, Test
 
 HERE = Path(__file__).resolve().parent
+# What a minimal build has not: commands, the library for programs, programs of tests and examples;
+# and one test that is long without optimisation.
+MAKERS = re.compile(r"opmeter (-\S+ |help )*(run|record|zoo|bench|doctor|completion)\b|\"run -|zoo:|--measure"
+                    r"|opmeter-[a-z]|check_trace_json")
 TIMEOUT_S = 120 * int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 
 
@@ -153,10 +158,18 @@ def show(text):
             .replace("\r", "\\r").replace("\x1b", "\\e") for line in lines]
 
 
-def run_test(path, bin_dir, update):
+def makes(test):
+    """Whether the test needs more than a program that reads traces."""
+    return any(isinstance(action, Run) and MAKERS.search(action.script())
+               for action in test.actions)
+
+
+def run_test(path, bin_dir, update, readers):
     """('ok' | 'fail' | 'skip' | 'new', lines)"""
     try:
         test = Test(path)
+        if readers and makes(test):
+            return "skip", ["needs the recorder or an engine"]
         with tempfile.TemporaryDirectory(prefix="opmeter-diff-") as temp:
             folder = Path(temp).resolve()
             env = environment(bin_dir, folder)
@@ -190,6 +203,8 @@ def main():
     parser.add_argument("-j", type=int, default=os.cpu_count(), help="tests at a time")
     parser.add_argument("--opmeter", type=Path, default=ROOT / "build" / "dev",
                         help="build folder with the program (default: build/dev)")
+    parser.add_argument("--readers", action="store_true",
+                        help="the program is a minimal build: leave out tests that need more")
     parser.add_argument("--update", action="store_true", help="rewrite what is expected")
     parser.add_argument("--tap", action="store_true", help="one 'ok' or 'not ok' line per test")
     parser.add_argument("-v", action="store_true", help="name every test")
@@ -211,7 +226,7 @@ def main():
     if args.tap:
         print(f"1..{len(picked)}")
     with concurrent.futures.ThreadPoolExecutor(max(1, args.j)) as pool:
-        results = pool.map(lambda path: run_test(path, bin_dir, args.update), picked.values())
+        results = pool.map(lambda path: run_test(path, bin_dir, args.update, args.readers), picked.values())
         for number, (name, (outcome, lines)) in enumerate(zip(picked, results), 1):
             count[outcome] += 1
             report(number, name, outcome, lines, args)

@@ -30,8 +30,11 @@ BLOCK = re.compile(r"^```(console|sh|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE
 # Programs whose commands stand in indented blocks, too.
 INDENTED = re.compile(r"^    (?:\$ )?((?:\w+=\S+ )?(?:opmeter [a-z]|script/|cmake |ctest |pip |python3 |"
                       r"npm |node |tests/|tools/|bench/|sudo ).*)$", re.MULTILINE)
+# Files of the project as documents name them.
+OURS = re.compile(r"^(bench|examples|script|tests|tools|ui|docs)/[\w./-]+$")
 SPAN = re.compile(r"`(opmeter [a-z][^`]*)`")
 
+ORT = "needs ONNX Runtime: OPMETER_ORT_LIB"
 # What is not typed here: pattern, why. "long": with --all it is.
 ELSEWHERE = [
     (r"^(sudo )?tools/fresh", "runs this"),
@@ -45,10 +48,10 @@ ELSEWHERE = [
     (r"^node (ui/bench|tools/pictures)\.mjs", "for eyes"),
     (r"^bench/", "measures for hours"),
     (r"nvcc |train_gpu\.py|^tests/gpu/", "needs a GPU"),
-    (r"-e onnxruntime", "needs ONNX Runtime"),
+    (r"-e onnxruntime", ORT),
     (r"^docker ", "needs Docker"),
     (r"^build/arm64/", "needs the build for ARM64"),
-    (r"clickhouse://|--add-to|rank\*\.opm|pretrain-7|^opmeter job ", "tests/fleet/run.py does it"),
+    (r"clickhouse://|--add-to|rank\*\.opm|pretrain-7|^opmeter export runs\.db|^opmeter job ", "tests/fleet/run.py does it"),
 ]
 # Documents whose commands a test of their own runs, in circumstances that it makes.
 TESTED = {"docs/ci.md": "tests/diff/docs/recipes.test"}
@@ -192,6 +195,8 @@ def elsewhere(document, command, everything):
         if re.search(pattern, command):
             if why == "long":
                 return None if everything else "takes minutes; with --all"
+            if why == ORT and os.environ.get("OPMETER_ORT_LIB"):
+                return None
             return why
     return None
 
@@ -263,6 +268,21 @@ def spans():
                 yield path.name, line
 
 
+def not_in_project(command):
+    """What of a command that is not typed names a program or file of the project that is not there."""
+    words = command.split("#")[0].split()
+    for word in words:
+        word = word.split("=")[-1]
+        if OURS.match(word) and not (ROOT / word).exists():
+            return f"there is no {word}"
+    programs = [ROOT / word for word in words if OURS.match(word) and (ROOT / word).is_file()]
+    text = "".join(path.read_text(errors="replace") for path in programs)
+    for option in re.findall(r"(?<=\s)(--[a-z][\w-]*)", command.split("#")[0]) if text else []:
+        if words[0] != "opmeter" and option not in text:
+            return f"{programs[0].relative_to(ROOT)} has no option {option}"
+    return None
+
+
 def look_over(env):
     options, wrong, count = Options(env), [], 0
     for where, span in spans():
@@ -270,6 +290,13 @@ def look_over(env):
         said = options.wrong(span)
         if said:
             wrong.append(f"{where}: {span}: {said}")
+    for document, text in documents():
+        for command in commands(text):
+            if elsewhere(document, command, False):
+                said = not_in_project(command) or \
+                    command.startswith("opmeter ") and options.wrong(command)
+                if said:
+                    wrong.append(f"{document}: {command}: {said}")
     if count < 50:
         raise Failure(f"only {count} commands were found")
     if wrong:

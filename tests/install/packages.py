@@ -5,8 +5,10 @@ usage: sudo tests/install/packages.py [--packages DIR] [--suites bullseye,bookwo
 
 In a minimal Debian of each release, made by debootstrap, with neither compiler nor network: the
 archive, the Debian packages and, with Python, the wheel are installed, each alone; a model is run, a
-program recorded, the page asked for; then it is removed, and nothing may be left. Before, that no file
-needs more than glibc 2.28 and no library that is not inside. Prints one `ok` or `not ok` line per test.
+program recorded, the page asked for; then it is removed, and nothing may be left. In one with compilers
+programs are built with what is installed (run.py --installed). Before, that no file needs more than
+glibc 2.28 and no library that is not inside. Prints one `ok` or `not ok` line per test, with the seconds
+that it took from nothing to a first report.
 """
 import argparse
 import os
@@ -26,24 +28,33 @@ from roots import apart, call, inside, make_base, mount, prepare  # noqa: E402
 
 SUITES = ["bullseye", "bookworm", "trixie"]
 GLIBC = (2, 28)
+# What is added to bare systems.
+MORE = {"python": "python3 python3-venv libcurl4",
+        "compilers": "gcc g++ libc6-dev make cmake pkg-config python3 binutils"}
 # What every system has: glibc's own, and what is inside itself.
 ALLOWED = re.compile(r"^(libc|libm|libpthread|libdl|librt)\.so\.\d+$|^ld-linux.*\.so\.\d+$|^libopmeter")
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
        "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
-# Runs a model, records a program, asks for the page: `opmeter` must be in PATH.
+# The first report: `opmeter` must be in PATH.
+REPORT = r"""
+set -e
+cd /tmp
+rm -rf out report.html out.xlsx ls.opm
+opmeter run zoo:mlp -n 5 -w 1 -o out >run.txt
+grep -q Gemm run.txt
+opmeter report out/trace.opm -o report.html
+grep -q '<html' report.html
+"""
+# Records a program, asks for the page.
 USE = r"""
 set -e
 cd /tmp
 ! command -v cc && ! command -v gcc
 opmeter version
-opmeter run zoo:mlp -n 5 -w 1 -o out >run.txt
-grep -q Gemm run.txt
 opmeter query --csv out/trace.opm "SELECT count(*) > 0 AS ok FROM span WHERE op IS NOT NULL" | grep -qx 1
 opmeter record -o ls.opm -- ls / >/dev/null
 opmeter info ls.opm >/dev/null
-opmeter report out/trace.opm -o report.html
-grep -q '<html' report.html
 opmeter serve out --port 18080 >serve.txt 2>&1 &
 server=$!
 for i in $(seq 600); do grep -q http serve.txt && break; sleep 0.1; done
@@ -53,6 +64,27 @@ cat <&3 >page.txt
 kill -INT $server
 wait $server
 grep -q '<html' page.txt
+# Libraries that are loaded where there are some, or one line says that there are none.
+says() { "${@:2}" 2>said.txt && return 1; [ "$(wc -l <said.txt)" = 1 ] && grep -q "$1" said.txt; }
+if ldconfig -p | grep -q libxlsxwriter; then
+    opmeter export out/trace.opm -o out.xlsx
+    head -c 2 out.xlsx | grep -q PK
+else
+    says 'needs libxlsxwriter' opmeter export out/trace.opm -o out.xlsx
+fi
+if ldconfig -p | grep -q libcurl; then
+    says 127.0.0.1:9 opmeter job 'clickhouse://127.0.0.1:9/x?tries=1' job
+else
+    says 'needs libcurl' opmeter job 'clickhouse://127.0.0.1:9/x?tries=1' job
+fi
+"""
+# Where manual pages and completions belong, and what the latter say.
+PAGES = r"""
+set -e
+ls "$share"/man/man1/opmeter.1* "$share"/man/man1/opmeter-run.1* >/dev/null
+test -s "$share"/zsh/site-functions/_opmeter
+test -s "$share"/fish/vendor_completions.d/opmeter.fish
+bash -c '. "$0/bash-completion/completions/opmeter" && complete -p opmeter' "$share" >/dev/null
 """
 PYTHON = r"""
 cat >use.py <<'END'
@@ -113,6 +145,18 @@ def needs_little(path):
         for name in wanted:
             if not any(file.endswith(name) for file in names):
                 raise Failure(f"{path.name} has no {name}")
+        text = notices_of(path, Path(temp))
+        for name in ("Apache", "preact", "uPlot", "Cephes", "Eigen", "sqlite", "zlib", "zstd", "PCRE2",
+                     "microhttpd"):
+            if name.lower() not in text.lower():
+                raise Failure(f"{path.name} has no notice of {name}")
+
+
+def notices_of(path, folder):
+    """All that the licenses and notices of a package say."""
+    names = ("copyright",) if path.suffix == ".deb" else ("LICENSE", "THIRD-PARTY-NOTICES")
+    return "".join(file.read_text() for file in sorted(folder.rglob("*")) if file.is_file()
+                   and (file.name in names or file.parent.name == "licenses"))
 
 
 def files_of(root):
@@ -135,13 +179,14 @@ def sh(root, script, minutes=10):
 
 
 def install_and_use(root, how, name):
-    """Install, use, remove: nothing is left."""
+    """Install, use, remove: nothing is left. Seconds to the first report."""
     before = files_of(root)
-    install, use, remove = how
+    install, path, use, remove = how
     start = time.monotonic()
     sh(root, install)
-    sh(root, use)
+    sh(root, path + REPORT)
     took = time.monotonic() - start
+    sh(root, path + use)
     sh(root, remove)
     left = sorted(files_of(root) - before)
     if left:
@@ -150,29 +195,64 @@ def install_and_use(root, how, name):
 
 
 def ways(packages, with_python):
-    """(name, (install, use, remove)) of each kind of package."""
+    """(name, (install, path, use, remove)) of each kind of package."""
     archive = next(path.name for path in packages if path.name.endswith(".tar.gz"))
     wheel = next(path.name for path in packages if path.suffix == ".whl")
-    debs = " ".join(f"/tmp/packages/{path.name}" for path in packages
-                    if path.suffix == ".deb" and (with_python or "python3" not in path.name))
-    folder = f"/opt/{archive.removesuffix('.tar.gz')}"
+    debs = [path for path in packages if path.suffix == ".deb"
+            and (with_python or "python3" not in path.name)]
+    files = " ".join(f"/tmp/packages/{path.name}" for path in debs)
+    purge = f"dpkg --purge {' '.join(path.name.split('_')[0] for path in debs)}"
+    name = archive.removesuffix(".tar.gz")
+    folder = "/opt/some place/opmeter"
     python = PYTHON if with_python else ""
-    yield "archive", (f"tar -xzf /tmp/packages/{archive} -C /opt",
-                      f"export PATH={folder}/bin:$PATH PYTHONPATH={folder}/lib/opmeter/python\n"
-                      + USE + python, f"rm -rf {folder}")
-    names = [path.name.split("_")[0] for path in packages if path.suffix == ".deb"]
-    yield "deb", (f"dpkg -i {debs}", USE + python,
-                  f"dpkg --purge {' '.join(n for n in names if with_python or 'python3' not in n)}")
+    yield "archive, moved", (
+        f"tar -xzf /tmp/packages/{archive} -C /opt && mkdir '/opt/some place' && "
+        f"mv /opt/{name} '{folder}'",
+        f"export PATH='{folder}/bin':$PATH PYTHONPATH='{folder}/lib/opmeter/python'\n",
+        f"{USE}\nshare='{folder}/share'\n{PAGES}{python}",
+        "rm -rf '/opt/some place'")
+    yield "deb", (f"dpkg -i {files}", "", f"{USE}\nshare=/usr/share\n{PAGES}{python}", purge)
     if with_python:
-        yield "wheel", ("python3 -m venv /opt/env && "
+        yield "deb by apt", (f"apt-get install -y --no-install-recommends {files}", "", USE + python,
+                             purge)
+        yield "wheel", (f"python3 -m venv /opt/env && "
                         f"/opt/env/bin/pip install --no-index /tmp/packages/{wheel}",
-                        ". /opt/env/bin/activate\n" + USE + PYTHON, "rm -rf /opt/env")
+                        ". /opt/env/bin/activate\n", USE + PYTHON,
+                        "/opt/env/bin/pip uninstall -y opmeter && "
+                        "! find /opt/env -name '*opmeter*' | grep . && rm -rf /opt/env")
 
 
-def suite_tests(args, suite, with_python, packages):
-    """In namespaces of its own. True if all went well."""
-    base = args.dir / f"base-{suite}{'-python' if with_python else ''}"
-    folder = args.dir / f"packages-{suite}{'-python' if with_python else ''}"
+def programs(args, suite, packages):
+    """C, C++, pkg-config, CMake, with what is installed. In namespaces of its own."""
+    root = copy_of(args, suite, "compilers", packages)
+    source = root / "tmp/source"
+    call("mkdir", "-p", source / "tests", source / "docs")
+    call("cp", "-r", HERE, source / "tests")
+    for name in ("README.md", "include"):
+        call("cp", "-r", ROOT / name, source)
+    archive = next(path.name for path in packages if path.name.endswith(".tar.gz"))
+    debs = " ".join(f"/tmp/packages/{path.name}" for path in packages
+                    if path.suffix == ".deb" and "python3" not in path.name)
+    run = "python3 /tmp/source/tests/install/run.py --installed"
+    ok = True
+    for name, install, prefix in (
+            ("archive", f"tar -xzf /tmp/packages/{archive} -C /opt",
+             f"/opt/{archive.removesuffix('.tar.gz')}"),
+            ("deb", f"dpkg -i {debs}", "/usr")):
+        try:
+            sh(root, f"{install} && {run} {prefix}")
+            print(f"ok - {suite}: programs with {name}", flush=True)
+        except Failure as error:
+            ok = False
+            print(f"not ok - {suite}: programs with {name}")
+            print("".join(f"# {line}\n" for line in str(error).splitlines()), end="", flush=True)
+    return ok
+
+
+def copy_of(args, suite, kind, packages):
+    """A copy of a base, mounted, with the packages and without a network."""
+    base = args.dir / f"base-{suite}{kind and '-' + kind}"
+    folder = args.dir / f"packages-{suite}{kind and '-' + kind}"
     call("rm", "-rf", folder)
     root = prepare(folder, base)
     mount(root)
@@ -180,12 +260,18 @@ def suite_tests(args, suite, with_python, packages):
     for path in packages:
         call("cp", path, root / "tmp/packages")
     no_network()
+    return root
+
+
+def suite_tests(args, suite, with_python, packages):
+    """In namespaces of its own. True if all went well."""
+    root = copy_of(args, suite, "python" if with_python else "", packages)
     ok = True
     for name, how in ways(packages, with_python):
         what = f"{suite}{' with Python' if with_python else ''}: {name}"
         try:
             took = install_and_use(root, how, name)
-            print(f"ok - {what} # from nothing to a report, record and page: {took:.1f} s", flush=True)
+            print(f"ok - {what} # from nothing to a report: {took:.1f} s", flush=True)
         except Failure as error:
             ok = False
             print(f"not ok - {what}")
@@ -201,13 +287,14 @@ def no_network():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def add_python(args, base, suite):
-    """Python in a system; the only thing that is fetched."""
-    root = prepare(args.dir / f"make-{suite}", base)
+def add(args, base, suite, kind):
+    """A base with more in it; the only thing that is fetched."""
+    root = prepare(args.dir / f"make-{suite}-{kind}", base)
     mount(root)
-    sh(root, "apt-get -q update && apt-get -q install -y --no-install-recommends python3 python3-venv",
-       30)
-    to = args.dir / f"base-{suite}-python"
+    # Of the library for workbooks the release's own version, if it has one.
+    sh(root, f"apt-get -q update && apt-get -q install -y --no-install-recommends {MORE[kind]} "
+             "$(apt-cache search --names-only '^libxlsxwriter[0-9]' | cut -d' ' -f1)", 30)
+    to = args.dir / f"base-{suite}-{kind}"
     call("rm", "-rf", to)
     to.mkdir()
     for name in sorted(os.listdir(root)):
@@ -246,10 +333,12 @@ def main():
     for suite in args.suites.split(","):
         base = args.dir / f"base-{suite}"
         make_base(base, suite, args.dir / "logs")
+        for kind in MORE:
+            if not (args.dir / f"base-{suite}-{kind}" / ".complete").exists():
+                ok &= apart(add, args, base, suite, kind)
         ok &= apart(suite_tests, args, suite, False, packages)
-        if not (args.dir / f"base-{suite}-python" / ".complete").exists():
-            ok &= apart(add_python, args, base, suite)
         ok &= apart(suite_tests, args, suite, True, packages)
+        ok &= apart(programs, args, suite, packages)
     return 0 if ok else 1
 
 

@@ -18,8 +18,14 @@ WAYS = [("a", {"TZ": "UTC", "LC_ALL": "C"}, 0o022),
         ("another-folder-with-a-long-name", {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"}, 0o077)]
 
 
-def pack(folder, env, mask, kinds):
-    subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(ROOT), str(folder)], check=True)
+def git(*words):
+    return subprocess.run(["git", "-c", f"safe.directory={ROOT}", *map(str, words)], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.strip()
+
+
+def pack(commit, folder, env, mask, kinds):
+    git("clone", "-q", "--no-hardlinks", "--no-checkout", ROOT, folder)
+    git("-C", folder, "checkout", "-q", commit)
     done = subprocess.run([sys.executable, "tools/package.py", *kinds], cwd=folder, text=True,
                           env={**os.environ, **env}, umask=mask, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -30,8 +36,11 @@ def pack(folder, env, mask, kinds):
 
 
 def main():
+    commit = git("-C", ROOT, "rev-parse", "HEAD")
+    (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="opmeter-same-", dir=ROOT / "build") as temp:
-        first, second = (pack(Path(temp) / name, env, mask, sys.argv[1:]) for name, env, mask in WAYS)
+        first, second = (pack(commit, Path(temp) / name, env, mask, sys.argv[1:])
+                         for name, env, mask in WAYS)
         failed = 0
         if not first or first.keys() != second.keys():
             print(f"not ok - files: {sorted(first)} and {sorted(second)}")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """run.py -- install a build into an empty folder and use it from there, as other people would.
 
-usage: tests/install/run.py [--build DIR]
+usage: tests/install/run.py [--build DIR | --installed PREFIX]
 
 Programs in C and C++ are compiled with what pkg-config and find_package() say, against the shared
 and the static library, and run with nothing in the environment that would help them find it; their
 traces are read by the installed program and through the installed library. The same once more
-after the installation was moved. At last it is taken away, and nothing may be left. Prints one `ok`
-or `not ok` line per test.
+after the installation was moved. At last it is taken away, and nothing may be left. --installed: only
+the programs, with what somebody has installed. Prints one `ok` or `not ok` line per test.
 """
 import argparse
 import os
@@ -57,7 +57,7 @@ class Install:
     def __init__(self, prefix, work):
         self.prefix, self.work = prefix, work
         work.mkdir()
-        pc_dirs = sorted({path.parent for path in prefix.rglob("*.pc")})
+        pc_dirs = sorted({path.parent for path in prefix.rglob("opmeter.pc")})
         if not pc_dirs:
             raise Failure("no .pc file was installed")
         self.lib = pc_dirs[0].parent
@@ -74,7 +74,9 @@ class Install:
     def compile(self, source, package, static=False):
         source = HERE / source
         program = self.work / f"{source.name.replace('.', '-')}-{'static' if static else 'shared'}"
-        compiler = ["g++", "-std=c++14"] if source.suffix == ".cpp" else ["gcc", "-std=c11"]
+        # Threads of the program's own are its own business before glibc 2.34.
+        compiler = ["g++", "-std=c++14", "-pthread"] if source.suffix == ".cpp" \
+            else ["gcc", "-std=c11"]
         run(*compiler, *WARN, source, "-o", program, *self.flags(package, static), env=self.env)
         needed = run("readelf", "-d", program)
         expect("needs the shared library", f"[lib{package}.so." in needed, not static)
@@ -197,7 +199,7 @@ def uninstall(build, prefix):
     expect("a second one says why not", "nothing was installed" in again.stdout + again.stderr, True)
 
 
-def tests_of(prefix, build, temp, how):
+def tests_of(prefix, temp, how):
     inst = Install(prefix, temp / f"work-{how}")
     yield f"{how}: C program, shared library", lambda: inst.record("record.c", static=False)
     yield f"{how}: C program, static library", lambda: inst.record("record.c", static=True)
@@ -216,11 +218,11 @@ def all_tests(build, temp):
     yield "headers", inst.headers
     yield "manual, completions, notices", inst.files
     yield "recorder for CUDA", inst.cuda
-    yield from tests_of(prefix, build, temp, "installed")
+    yield from tests_of(prefix, temp, "installed")
     shutil.move(prefix, moved)
     inst = Install(moved, temp / "work-at-last")
     yield "no file knows where it is", inst.nothing_inside
-    yield from tests_of(moved, build, temp, "moved")
+    yield from tests_of(moved, temp, "moved")
     yield "all of it is built by one target", lambda: target_builds(build)
     yield "uninstall", lambda: uninstall(build, temp / "other")
 
@@ -228,11 +230,14 @@ def all_tests(build, temp):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=ROOT / "build" / "dev", type=Path)
+    parser.add_argument("--installed", type=Path)
     args = parser.parse_args()
     failed = number = 0
     with tempfile.TemporaryDirectory(prefix="opmeter-install-") as temp:
+        temp = Path(temp)
         try:
-            for name, test in all_tests(args.build.resolve(), Path(temp)):
+            for name, test in tests_of(args.installed, temp, "installed") if args.installed \
+                    else all_tests(args.build.resolve(), temp):
                 number += 1
                 try:
                     test()

@@ -11,11 +11,14 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 PACKAGES = ["@duckdb/node-api@1.5.6-r.1", "hyparquet@1.31.5", "hyparquet-compressors@1.1.2", "hyparquet-writer@0.17.0",
             "parquet-wasm@0.8.0", "apache-arrow@21.2.0"]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "bench"))
+from fleet_job import Job  # noqa: E402
 TABLES = ["span", "op", "track", "sample", "flow", "meta"]
 READERS = ["DuckDB", "hyparquet", "Apache Arrow"]
 WRITERS = ["duckdb-snappy", "duckdb-gzip", "duckdb-lz4", "duckdb-plain", "duckdb-v2", "duckdb-types", "duckdb-hive",
@@ -91,6 +94,7 @@ def main():
     why = fetch(packages)
     tests = [f"{reader} reads {t}" for reader in READERS for t in TABLES if t != "op"] + \
             ["DuckDB: questions of docs/tables.md", "DuckDB reads the statistics"] + \
+            [f"{reader} reads ranks of a catalogue" for reader in READERS[:2]] + \
             [f"opmeter reads {w}" for w in WRITERS]
     print(f"1..{len(tests)}")
     failed = 0
@@ -110,6 +114,36 @@ def main():
     return 1 if failed else 0
 
 
+def plain(rows_of_table):
+    """In one order, with what every reader calls alike."""
+    real = ("peak_bytes", "last_bytes", "gain")
+    return sorted(repr(sorted((k, repr(float(v)) if k in real and v is not None else None if v is None else str(v))
+                              for k, v in row.items() if k != "batch")) for row in rows_of_table)
+
+
+def ranks(opmeter, packages, place):
+    """Ranks of two jobs, one recording added later, with names that folders cannot have."""
+    job = Job(ranks=3, steps=8, layers=2, leak=1).write(place / "job")
+    later = Job(ranks=3, steps=4, layers=2, first_step=100, seed=7).write(place / "later")
+    for name, paths in (("a/b 'c' ü", [*job, *later[:2]]), ("8211", job[:2])):
+        run(opmeter, "add", "-q", *paths, "--to", place / "runs.db", "--job", name, "--spans")
+    run(opmeter, "export", place / "runs.db", "-f", "parquet", "-o", place / "rollups")
+    answer = json.loads(run("node", packages / "ranks.mjs", place / "rollups"))
+    outcome = {}
+    for reader in READERS[:2]:
+        wrong = None
+        for table in sorted(answer[reader]):
+            ours = plain(json.loads(run(opmeter, "query", "--json", place / "runs.db", f"SELECT * FROM {table}")))
+            theirs = plain(answer[reader][table])
+            if ours != theirs and not wrong:
+                first = next((pair for pair in zip(ours, theirs) if pair[0] != pair[1]), (len(ours), len(theirs)))
+                wrong = f"{table}: {first[1]}, and {first[0]} was written"
+        if len(answer[reader]) < 10 and not wrong:
+            wrong = f"only {sorted(answer[reader])}"
+        outcome[f"{reader} reads ranks of a catalogue"] = wrong
+    return outcome
+
+
 def ask(opmeter, packages, place):
     trace(place / "t.json")
     run(opmeter, "export", place / "t.json", "-f", "parquet", "-o", place / "lake")
@@ -117,7 +151,7 @@ def ask(opmeter, packages, place):
     run(opmeter, "export", place / "t.json", "-f", "parquet", "-o", place / "ranks", "--job", "8211", "--rank", "3")
     run(opmeter, "export", place / "t.json", "-f", "arrow", "-o", place / "arrow")
     ours = {t: rows(opmeter, place / "t.json", t) for t in TABLES}
-    for script in ("read.mjs", "write.mjs"):  # packages are looked for beside them
+    for script in ("read.mjs", "write.mjs", "ranks.mjs"):  # packages are looked for beside them
         shutil.copy(HERE / "parquet" / script, packages)
     answer = json.loads(run("node", packages / "read.mjs", place / "lake", place / "ranks", place / "arrow"))
     outcome = {}
@@ -135,6 +169,7 @@ def ask(opmeter, packages, place):
     outcome["DuckDB reads the statistics"] = (
         None if answer["limits"] == [min(s["ts"] for s in ours["span"]), max(s["ts"] for s in ours["span"]), 0]
         else f"ts: {answer['limits']}")
+    outcome.update(ranks(opmeter, packages, place))
     run("node", packages / "write.mjs", place / "lake", place / "others")
     for writer in WRITERS:
         try:

@@ -174,13 +174,16 @@ static inline int by_line(const void *a, const void *b)
 static inline void sort_lines(struct buf *b)
 {
     size_t n = 0, cap = 0;
-    char **line = NULL, *rest = b->data, *copy;
+    char **line = NULL, *rest, *copy;
     struct buf out = { 0 };
 
     if (!b->len)
         return;
-    copy = rest = strdup(b->data);
-    for (char *s = strsep(&rest, "\n"); s; s = strsep(&rest, "\n")) {
+    copy = strdup(b->data);
+    for (char *s = copy; s; s = rest) {
+        rest = strchr(s, '\n');
+        if (rest)
+            *rest++ = 0;
         assert_true(GROW(line, cap, n + 1));
         line[n++] = s;
     }

@@ -1,5 +1,6 @@
 /* test_budget.c -- what reading may cost: which limit is met, by whom, and what is said of it. */
 #include "base/budget.h"
+#include "base/scratch.h"
 #include "unit.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -134,6 +135,69 @@ static void test_memory(void **state)
     mem_free(p);
 }
 
+/* All bytes of p. */
+static bool is_filled(const unsigned char *p, size_t n, unsigned char with)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != with)
+            return false;
+    return true;
+}
+
+static void test_scratch(void **state)
+{
+    struct budget b = budget_of(0, 8 * MIB, 0), *before;
+    unsigned char *small, *p, *q, *r;
+    size_t size;
+    opm_error err;
+
+    (void)state;
+    b.scratch = scratch_folder();
+    assert_non_null(b.scratch);
+    before = budget_enter(&b);
+    small = mem_alloc(3 * MIB);
+    assert_non_null(small);
+    assert_false(scratch_is(small, &size));
+    memset(small, 3, 3 * MIB);
+    /* Half of the limit is for what is small: from here on large pieces go to the file. */
+    p = mem_calloc(2, MIB);
+    q = mem_map(64 * MIB);
+    assert_true(p && q && scratch_is(p, &size) && size == 2 * MIB);
+    assert_true(scratch_is(q, &size) && size == 64 * MIB);
+    assert_true(is_filled(p, 2 * MIB, 0));
+    memset(p, 1, 2 * MIB);
+    memset(q, 2, 64 * MIB);
+    p = mem_realloc(p, 16 * MIB);
+    q = mem_map_resize(q, 64 * MIB, 96 * MIB);
+    assert_true(p && is_filled(p, 2 * MIB, 1) && is_filled(p + 2 * MIB, 14 * MIB, 0));
+    assert_true(q && is_filled(q, 64 * MIB, 2) && is_filled(q + 64 * MIB, 32 * MIB, 0));
+    assert_in_range(atomic_load(&b.memory), 3 * MIB, 4 * MIB);
+    small = mem_realloc(small, 5 * MIB); /* moves there */
+    assert_true(scratch_is(small, &size) && is_filled(small, 3 * MIB, 3));
+    assert_int_equal(atomic_load(&b.memory), 0);
+    r = mem_map(2 * MIB);
+    memset(r, 4, 2 * MIB);
+    assert_false(scratch_is(r, &size));
+    r = mem_map_resize(r, 2 * MIB, 6 * MIB);
+    assert_true(scratch_is(r, &size) && is_filled(r, 2 * MIB, 4));
+    assert_int_equal(atomic_load(&b.memory), 0);
+    budget_enter(before);
+    mem_free(p); /* also without the budget */
+    mem_unmap(q, 96 * MIB);
+    mem_unmap(r, 6 * MIB);
+    assert_true(is_filled(small, 3 * MIB, 3));
+    mem_free(small);
+    assert_false(scratch_is(small, &size));
+
+    b.scratch = "/nowhere";
+    before = budget_enter(&b);
+    assert_null(mem_alloc(64 * MIB));
+    budget_enter(before);
+    assert_int_equal(budget_fail(&b, "x", OPM_ENOMEM, &err), OPM_ELIMIT);
+    assert_non_null(strstr(
+        err.msg, "x: reading it takes more than 4.19 MB of memory, and /nowhere has no room"));
+}
+
 static void *spend(void *arg)
 {
     *(bool *)arg = mem_alloc(2 * MIB) != NULL;
@@ -172,8 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),    cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_unpacked), cmocka_unit_test(test_ratio),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_scratch),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* test_export.c -- the writers of timelines: what they write is well-formed and true, whatever the
  * store holds. */
+#include "can_write.h"
 #include "export_rig.h"
 
 #include <math.h>
@@ -476,6 +477,8 @@ static void test_progress(void **state)
         if (strcmp(e->name, "cambricon") == 0)
             continue; /* a folder, not a file to be left or taken back */
         calls = 10;
+        if (!can_write(e->name))
+            continue;
         /* Without a table, these are folders, too. */
         bool folder = strcmp(e->name, "parquet") == 0 || strcmp(e->name, "arrow") == 0;
 
@@ -502,6 +505,8 @@ static void test_unwritable(void **state)
     for (const struct exporter *e = exporters; e->name; e++) {
         static const char *const paths[] = { "/nonexistent/folder/x", "/dev/full" };
 
+        if (!can_write(e->name))
+            continue;
         /* A folder is made with those above it. */
         for (size_t i = strcmp(e->name, "cambricon") == 0; i < ARRAY_SIZE(paths); i++) {
             opm_error err = { 0 };

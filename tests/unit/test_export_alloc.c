@@ -1,5 +1,6 @@
 /* test_export_alloc.c -- no memory is told, wherever it happens: in writers and in their readers.
  */
+#include "can_write.h"
 #include "export/export.h"
 #include "import/import.h"
 #include "unit.h"
@@ -101,6 +102,8 @@ static void test_writers(void **state)
     for (const struct exporter *e = exporters; e->name; e++) {
         bool failed = true, folder = strcmp(e->name, "cambricon") == 0;
 
+        if (!can_write(e->name))
+            continue;
         for (long n = 1; failed; n++) {
             opm_error err = { 0 };
             int rc;

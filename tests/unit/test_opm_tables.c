@@ -8,6 +8,8 @@
 #include "format/colpack.h"
 #include "format/crc32c.h"
 #include "format/format.h"
+#include "format/varint.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -183,6 +185,168 @@ static int64_t stat_of(const struct store *st, const char *name)
             return store_cell(st, TABLE_import_stat, i, import_stat_col_count).i64;
     }
     return 0;
+}
+
+#define LATER_SPANS 70000
+
+/* Of every seven spans five have args of two forms, one has a text, one has none. */
+static struct store *later_store(void)
+{
+    static const char *const texts[] = { "{\"a\":\1,\"p\":\"\3\"}", "{\"n\":\1}" };
+    struct store *st = store_begin();
+    uint32_t track = add_track(st, "thread", "t", 1, 2), form[ARRAY_SIZE(texts)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        assert_int_equal(store_args_form(st, texts[i], strlen(texts[i]), &form[i]), 0);
+    for (int64_t i = 0; i < LATER_SPANS; i++) {
+        uint32_t id = add_span(st, track, i * 10, 5, "s", i % 7 == 5 ? "{\"t\":1}" : NULL);
+        int64_t value[2] = { i * i - 1000, i };
+
+        if (i % 7 < 5)
+            assert_int_equal(store_span_set_args_form(st, id, form[i % 2], value), 0);
+    }
+    assert_int_equal(store_finish(st), 0);
+    return st;
+}
+
+/* Row `row` has the args of span i of later_store(). */
+static void assert_args(const struct store *st, size_t row, int64_t i)
+{
+    struct buf text = { 0 };
+    char expected[80] = "";
+
+    if (i % 7 < 5 && i % 2)
+        snprintf(expected, sizeof(expected), "{\"n\":%lld}", (long long)(i * i - 1000));
+    else if (i % 7 < 5)
+        snprintf(expected, sizeof(expected), "{\"a\":%lld,\"p\":\"0x%llx\"}",
+                 (long long)(i * i - 1000), (unsigned long long)i);
+    else if (i % 7 == 5)
+        snprintf(expected, sizeof(expected), "{\"t\":1}");
+    assert_int_equal(store_span_args(st, row, &text), 0);
+    assert_string_equal(buf_str(&text), expected);
+    buf_release(&text);
+}
+
+static void *ask_args(void *arg)
+{
+    const struct store *st = arg;
+
+    assert_int_equal(store_args_read(st), 0);
+    for (size_t i = 0; i < LATER_SPANS; i += 11)
+        assert_args(st, i, (int64_t)i);
+    return NULL;
+}
+
+/* Args are read when they are asked for: by several threads, of files merged with others, and of
+ * one that is written again at once. */
+static void test_args_later(void **state)
+{
+    struct store *st = later_store(), *back;
+    struct buf file = write_bytes(st);
+    opm_error err = { 0 };
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(read_bytes(file.data, file.len, &back), 0);
+    assert_true(store_has_args(back));
+    assert_int_equal(pthread_create(&thread, NULL, ask_args, back), 0);
+    ask_args(back);
+    pthread_join(thread, NULL);
+    store_free(back);
+
+    assert_int_equal(store_new(&back), 0);
+    for (int i = 0; i < 2; i++) {
+        struct import_source src = { .path = "x.opm",
+                                     .data = (const uint8_t *)file.data,
+                                     .len = file.len,
+                                     .index = i,
+                                     .count = 2 };
+
+        assert_int_equal(opm_read(back, &src, &err), 0);
+    }
+    assert_int_equal(store_finish(back), 0);
+    for (size_t row = 0; row < 2 * LATER_SPANS; row++)
+        assert_args(back, row, (int64_t)row / 2);
+    store_free(back);
+
+    assert_round_trip(st);
+    store_free(st);
+    buf_release(&file);
+}
+
+/* Each allocation fails once while args are read: that is said, and the next who asks has them. */
+static void test_args_no_memory(void **state)
+{
+    struct store *st = later_store(), *back;
+    struct buf file = write_bytes(st);
+    bool delivered = true;
+
+    (void)state;
+    store_free(st);
+    for (long n = 1; delivered; n++) {
+        int rc;
+
+        assert_int_equal(read_bytes(file.data, file.len, &back), 0);
+        mem_fail_at(n);
+        rc = store_args_read(back);
+        delivered = mem_alloc_failed();
+        mem_fail_at(0);
+        assert_int_equal(rc, delivered ? OPM_ENOMEM : 0);
+        for (size_t i = 0; i < LATER_SPANS; i += 1009)
+            assert_args(back, i, (int64_t)i);
+        store_free(back);
+    }
+    buf_release(&file);
+}
+
+/* The first chunk of spans, of which `at` is a byte, has a good checksum again. */
+static void checksum_again(struct buf *file, size_t at)
+{
+    struct opm_chunk c;
+
+    for (size_t head = OPM_HEADER_SIZE; head < file->len; head += sizeof(c) + c.size) {
+        memcpy(&c, file->data + head, sizeof(c));
+        if (at - head >= sizeof(c) + c.size)
+            continue;
+        c.crc = crc32c(file->data + head + sizeof(c), c.size);
+        c.header_crc = crc32c(&c, offsetof(struct opm_chunk, header_crc));
+        memcpy(file->data + head, &c, sizeof(c));
+        return;
+    }
+    fail();
+}
+
+/* Damage that no checksum tells of is counted before anybody asks for args. */
+static void test_args_damage(void **state)
+{
+    static const uint8_t head[] = { 4, 'a', 'r', 'g', 's', 5 }; /* name and kind of the column */
+    struct store *st = later_store(), *back;
+    struct buf file = write_bytes(st);
+    uint8_t *column = memmem(file.data, file.len, head, sizeof(head)), *p;
+    uint64_t size = 0;
+
+    (void)state;
+    assert_non_null(column);
+    p = (uint8_t *)(uintptr_t)varint_get(column + sizeof(head), (uint8_t *)file.data + file.len,
+                                         &size);
+    assert_non_null(p);
+    for (size_t at = 0; at < size; at += 1 + size / 300) {
+        uint8_t was = p[at];
+        int64_t bad;
+
+        p[at] = 0xff;
+        checksum_again(&file, (size_t)((char *)p - file.data) + at);
+        assert_int_equal(read_bytes(file.data, file.len, &back), 0);
+        bad = stat_of(back, "chunk_corrupt");
+        assert_true(at ? bad <= 1 : bad == 1); /* the first byte says how it is packed */
+        assert_int_equal(store_args_read(back), 0);
+        assert_args(back, LATER_SPANS - 1, LATER_SPANS - 1); /* of the chunk behind it */
+        store_free(back);
+        p[at] = was;
+        checksum_again(&file, (size_t)((char *)p - file.data) + at);
+    }
+    store_free(st);
+    buf_release(&file);
 }
 
 /* Every prefix is refused in words, or read with all that is missing counted. */
@@ -439,6 +603,18 @@ static void test_colpack(void **state)
             assert_memory_equal(v, back, n * sizeof(*v));
             for (size_t cut = 0; cut < (size_t)(end - packed); cut += 1 + cut / 3)
                 assert_null(colpack_get(packed, packed + cut, back, kind & 1 ? by : NULL, n));
+            if (kind & 1 || n > 3000)
+                continue;
+            assert_ptr_equal(colpack_skip(packed, end, n), end);
+            for (size_t at = 0; at < (size_t)(end - packed); at++) {
+                uint8_t was = packed[at];
+
+                assert_null(colpack_skip(packed, packed + at, n));
+                packed[at] ^= (uint8_t)(1 + rig_random(255));
+                assert_ptr_equal(colpack_skip(packed, end, n),
+                                 colpack_get(packed, end, back, NULL, n));
+                packed[at] = was;
+            }
         }
     }
 }
@@ -446,11 +622,13 @@ static void test_colpack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_colpack_step),
-        cmocka_unit_test(test_colpack),  cmocka_unit_test(test_random),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_prefixes), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_merge),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_colpack_step),
+        cmocka_unit_test(test_colpack),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_extremes),    cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_args_later),  cmocka_unit_test(test_args_no_memory),
+        cmocka_unit_test(test_args_damage), cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);

@@ -12,7 +12,8 @@ execute_process(
   OUTPUT_VARIABLE old_glibc OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 add_link_options(${old_glibc} -static-libgcc -Wl,--build-id=none
   $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-Wl,--wrap=__libc_start_main>)
-link_libraries(${CMAKE_BINARY_DIR}/old_glibc/old_glibc.a)
+# Not a thing of those who link with what is installed.
+link_libraries($<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/old_glibc/old_glibc.a>)
 
 # Debian's libmicrohttpd.a can do TLS, which is not asked of it, and wants GnuTLS for that.
 find_library(OPMETER_MICROHTTPD_A microhttpd)
@@ -50,12 +51,5 @@ macro(opm_make_portable)
     add_library(opmeter_no_tls STATIC ${CMAKE_BINARY_DIR}/no_tls.c)
     set_target_properties(PkgConfig::MICROHTTPD PROPERTIES
       INTERFACE_LINK_LIBRARIES "${OPMETER_MICROHTTPD_A};opmeter_no_tls")
-  endif()
-  # A libcurl for everybody's certificates and proxies is that of the system.
-  set(CURL_FOUND FALSE)
-  find_library(OPMETER_XLSXWRITER_A xlsxwriter)
-  if(NOT OPMETER_XLSXWRITER_A)
-    message(STATUS "there is no libxlsxwriter.a: no export to xlsx")
-    set(XLSXWRITER_FOUND FALSE)
   endif()
 endmacro()
