@@ -90,7 +90,7 @@ def tell(title, results, seconds):
 
 
 def together(*lanes):
-    """Stages that keep one processor busy each: lists of them, side by side where there are two."""
+    """Stages that keep one processor busy each: lists of them, as many at a time as there are processors."""
     def run_lane(lane):
         for title, *work in lane:
             stage(title, *work)
@@ -280,8 +280,9 @@ def server(preset):
 
 def fleet(preset):
     """Ranks of distributed jobs in a file and on ClickHouse."""
-    return tap_program("ranks of jobs", [ROOT / "tests" / "fleet" / "run.py", "--build",
-                                         BUILD / preset], f"fleet-{preset}", timeout_s=1800)
+    return tap_program("ranks of jobs", [python_with("numpy"), ROOT / "tests" / "fleet" / "run.py",
+                                         "--build", BUILD / preset], f"fleet-{preset}",
+                       timeout_s=1800)
 
 
 def npm_models():
@@ -450,13 +451,13 @@ def stages(args):
         if args.quick:
             together([("oracle", oracle, "dev")], small)
         else:
-            together([("web page", web_page)],
-                     [("oracle", oracle, "dev"), *small, ("web server", server, "dev"),
-                      ("ranks of jobs", fleet, "dev"),
-                      ("commands of documents", documented), ("install", install),
-                      ("recorder with musl", musl), ("minimal build", minimal),
-                      ("models from npm", npm_models), ("Parquet with npm", npm_parquet),
-                      ("llama.cpp from npm", npm_llama)])
+            # The longest first, so that processors are done at about the same time.
+            together([("web page", web_page)], [("ranks of jobs", fleet, "dev")],
+                     [("oracle", oracle, "dev")], [("web server", server, "dev")],
+                     [("models from npm", npm_models), ("Parquet with npm", npm_parquet),
+                      ("llama.cpp from npm", npm_llama)],
+                     [*small, ("commands of documents", documented), ("install", install),
+                      ("recorder with musl", musl), ("minimal build", minimal)])
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:

@@ -27,6 +27,7 @@ static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 #define VL 4
 #define STEP INT32_MAX
 #define APART false
+#define BY_WORDS false
 #define DOT(bits, part, u, s) dot_plain(part, u, s)
 #define WIDEN(bits, part) (part)
 #define FMADD(a, b, c) ((a) * (b) + (c))
@@ -58,6 +59,7 @@ static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits
 #define VL 8
 #define STEP 4
 #define APART false
+#define BY_WORDS true
 #define DOT(bits, part, u, s) dot_avx2(bits, part, u, s)
 #define WIDEN(bits, part) \
     ((bits) < 8 ? (vi)_mm256_madd_epi16((__m256i)(part), _mm256_set1_epi16(1)) : (part))
@@ -72,6 +74,7 @@ TARGET_PUSH(TARGET_VNNI)
 #define VL 16
 #define STEP INT32_MAX
 #define APART true
+#define BY_WORDS true
 #define DOT(bits, part, u, s) ((vi)_mm512_dpbusd_epi32((__m512i)(part), (__m512i)(u), (__m512i)(s)))
 #define WIDEN(bits, part) (part)
 #define FMADD(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
@@ -108,6 +111,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define VL 4
 #define STEP 4
 #define APART false
+#define BY_WORDS true
 #define DOT(bits, part, u, s) dot_neon(bits, part, u, s)
 #define WIDEN(bits, part) ((bits) < 8 ? (vi)vpaddlq_s16((int16x8_t)(part)) : (part))
 #define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
@@ -117,6 +121,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define VL 4
 #define STEP INT32_MAX
 #define APART true
+#define BY_WORDS true
 #define DOT(bits, part, u, s) dot_dotprod(bits, part, u, s)
 #define WIDEN(bits, part) (part)
 #define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
@@ -126,6 +131,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define VL 4
 #define STEP INT32_MAX
 #define APART true
+#define BY_WORDS true
 #define DOT(bits, part, u, s) neon_usdot(part, u, s)
 #define WIDEN(bits, part) (part)
 #define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))

@@ -1,7 +1,8 @@
 /* nbits_tmpl.h -- body of nbits_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (32-bit lanes), STEP (words whose products may be added before WIDEN),
  * DOT(bits, part, u, s), WIDEN(bits, part), FMADD(a, b, c), which is a * b + c, and APART, whether
- * a product waits long for the one before and WIDEN does nothing; they are undefined at the end. */
+ * a product waits long for the one before and WIDEN does nothing, and BY_WORDS, whether loops that
+ * know the words of a block are worth their code; they are undefined at the end. */
 
 #include "engine/native/isa/vector_tmpl.h"
 
@@ -245,7 +246,7 @@ INLINE void N(row_n)(const int bits, const int digits, const int words, const st
 
 INLINE void N(row_words)(const int bits, const int digits, const struct nbits_tile *t)
 {
-    switch (t->row_words) {
+    switch (BY_WORDS ? t->row_words : 0) {
 #define WORDS(n)                      \
     case n:                           \
         N(row_n)(bits, digits, n, t); \
@@ -389,6 +390,7 @@ static void N(widen)(const struct nbits_tile *t, float *out, int64_t ldo, const 
 #undef VL
 #undef STEP
 #undef APART
+#undef BY_WORDS
 #undef DOT
 #undef WIDEN
 #undef FMADD
