@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/environment.h"
 #include "base/folder.h"
+#include "launch/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +122,7 @@ static int run_words(char *const *argv, const char *said, int *status)
     posix_spawnattr_t attr;
     sigset_t none;
     pid_t pid;
-    int rc;
+    int rc, missing = program_missing(argv[0]);
 
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -143,7 +144,7 @@ static int run_words(char *const *argv, const char *said, int *status)
         if (cli_interrupt_asked()) /* on a terminal it has heard of it, else it has not */
             kill(pid, SIGTERM);
     }
-    return 0;
+    return -program_not_started(missing, *status);
 }
 
 /* -- what it took -- */

@@ -5,12 +5,14 @@
 #include "base/rd.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LINE_MAX_READ 256
@@ -25,24 +27,44 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The first of PATH. */
-static bool find_program(const char *command, char out[PATH_MAX])
+/* The first of PATH. 0, ENOENT, or EACCES: there is one that is no program. */
+static int find_program(const char *command, char out[PATH_MAX])
 {
     const char *path = environment_get("PATH");
+    int rc = ENOENT;
 
     if (strchr(command, '/')) {
         snprintf(out, PATH_MAX, "%s", command);
-        return is_program(out);
+        if (is_program(out))
+            return 0;
+        return access(out, F_OK) == 0 ? EACCES : ENOENT;
     }
     for (path = path ? path : "/usr/bin:/bin"; *path;
          path += strcspn(path, ":"), path += *path == ':') {
         int n = (int)strcspn(path, ":");
 
-        if (snprintf(out, PATH_MAX, "%.*s/%s", n ? n : 1, n ? path : ".", command) < PATH_MAX &&
-            is_program(out))
-            return true;
+        if (snprintf(out, PATH_MAX, "%.*s/%s", n ? n : 1, n ? path : ".", command) >= PATH_MAX)
+            continue;
+        if (is_program(out))
+            return 0;
+        if (access(out, F_OK) == 0)
+            rc = EACCES;
     }
-    return false;
+    return rc;
+}
+
+int program_missing(const char *command)
+{
+    char path[PATH_MAX];
+
+    return find_program(command, path);
+}
+
+int program_not_started(int missing, int status)
+{
+    enum { SPAWN_FAILED = 127 };
+
+    return WIFEXITED(status) && WEXITSTATUS(status) == SPAWN_FAILED ? missing : 0;
 }
 
 /* ---- what it is linked with ---- */
@@ -186,7 +208,7 @@ bool program_uses_llama(const char *command)
 
     if (is_node(command, strlen(command)))
         return true;
-    if (!find_program(command, path))
+    if (find_program(command, path) != 0)
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

@@ -206,6 +206,14 @@ static void own_part_stop(const struct record_options *opt, const struct calm *c
 
 /* -- the program -- */
 
+static int not_started(const struct record_options *opt, int why, struct record_result *out,
+                       opm_error *err)
+{
+    out->exit_code = why == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    return opm__fail(err, why == ENOENT ? OPM_ENOTFOUND : OPM_EIO, "%s: %s", opt->argv[0],
+                     strerror(why));
+}
+
 static int start(const struct record_options *opt, const sigset_t *mask, char *const *env,
                  struct record_result *out, opm_error *err)
 {
@@ -219,15 +227,11 @@ static int start(const struct record_options *opt, const sigset_t *mask, char *c
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
     rc = posix_spawnp(&out->pid, opt->argv[0], NULL, &attr, opt->argv, env);
     posix_spawnattr_destroy(&attr);
-    if (!rc)
-        return 0;
-    out->exit_code = rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-    return opm__fail(err, rc == ENOENT ? OPM_ENOTFOUND : OPM_EIO, "%s: %s", opt->argv[0],
-                     strerror(rc));
+    return rc ? not_started(opt, rc, out, err) : 0;
 }
 
-/* Until the program ends; signals that wait for us meanwhile go to it. */
-static void attend(struct record_result *out, const sigset_t *waited)
+/* Until the program ends, whose status it returns; signals that wait for us meanwhile go to it. */
+static int attend(struct record_result *out, const sigset_t *waited)
 {
     int status = 0;
 
@@ -241,6 +245,7 @@ static void attend(struct record_result *out, const sigset_t *waited)
     }
     out->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     out->exit_code = out->signal ? 128 + out->signal : WEXITSTATUS(status);
+    return status;
 }
 
 /* A ^C that ended the program was not meant for what comes now. */
@@ -363,7 +368,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     sigset_t waited, old;
     struct calm calm;
     int64_t begin;
-    int rc;
+    int rc, missing;
 
     *out = (struct record_result){ .exit_code = 1 };
     rc = make_parts(opt->output, out->parts, err);
@@ -376,6 +381,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
         sigaddset(&waited, passed_on[i]);
     sigprocmask(SIG_BLOCK, &waited, &old);
+    missing = program_missing(opt->argv[0]);
     own_part_start(opt, out);
     calm_begin(&calm);
     begin = now_ns();
@@ -384,7 +390,9 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     if (rc == 0 && opt->sample_hz > 0 && !out->own_part.code)
         sampler_start(&sampler, opt->sample_hz, out->pid, &out->own_part);
     if (rc == 0)
-        attend(out, &waited);
+        missing = program_not_started(missing, attend(out, &waited));
+    if (rc == 0 && missing)
+        rc = not_started(opt, missing, out, err);
     out->wall_ns = now_ns() - begin;
     calm_end(&calm);
     sampler_stop(sampler, &out->samples);
