@@ -37,6 +37,9 @@ endif()
 option(OPMETER_ARM64_LOADER "programs find loader and libraries in the root" ON)
 if(OPMETER_ARM64_LOADER)
   set(lib ${CMAKE_SYSROOT}/usr/lib)
-  # The old kind of path: libraries of libraries are found by it, too.
+  # The old kind of path: libraries of libraries are found by it, too. One of the new kind in a
+  # library would hide that of the program from what it loads.
   set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--dynamic-linker=${lib}/ld-linux-aarch64.so.1 -Wl,-rpath,${lib}/aarch64-linux-gnu -Wl,--disable-new-dtags")
+  set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,--disable-new-dtags")
+  set(CMAKE_MODULE_LINKER_FLAGS_INIT "-Wl,--disable-new-dtags")
 endif()
