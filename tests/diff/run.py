@@ -22,6 +22,8 @@ Blank lines at the end of a section do not count. A line that begins with a back
 rest of it: so `\\-- x` is the text `-- x`, and a lone backslash an empty line that counts.
 `-- expect: no-newline` (also with file) says that the last line has no newline at its end.
 
+$PATIENCE is how many times as long everything may take here, for an emulator.
+
 A PATTERN picks tests whose path, such as cli/unknown, contains it or matches it as a glob.
 """
 import argparse
@@ -47,7 +49,8 @@ HERE = Path(__file__).resolve().parent
 # and one test that is long without optimisation.
 MAKERS = re.compile(r"opmeter (-\S+ |help )*(run|record|zoo|bench|doctor|completion)\b|\"run -|zoo:|--measure"
                     r"|opmeter-[a-z]|check_trace_json")
-TIMEOUT_S = 120 * int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
+PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
+TIMEOUT_S = 120 * PATIENCE
 
 
 def missing(test, path):
@@ -97,7 +100,7 @@ def environment(bin_dir, folder):
         **keep,
         "PATH": ":".join([*map(str, path), "/usr/local/bin:/usr/bin:/bin"]),
         "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "TZ": "UTC",
-        "SRC": str(ROOT), "SHARED": str(SHARED),
+        "SRC": str(ROOT), "SHARED": str(SHARED), "PATIENCE": str(PATIENCE),
     }
 
 

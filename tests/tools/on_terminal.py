@@ -4,10 +4,12 @@
 usage: on_terminal.py COLUMNS [--colour] [--wider] COMMAND [ARG]...
 
 Standard output and error come as one, escape sequences written ESC. --wider: only the lines that
-do not fit, each after the command. Ends as the command does.
+do not fit, each after the command. Progress bars, which slow machines show, are left out. Ends as
+the command does.
 """
 import os
 import pty
+import re
 import sys
 import unicodedata
 
@@ -36,6 +38,7 @@ def shown(width, colour, command):
         text += more
     os.close(fd)
     status = os.waitpid(child, 0)[1]
+    text = re.sub(rb"(\r\x1b\[K\[[=> ]+\] [^\r]*)+\r\x1b\[K", b"", text)
     return text.replace(b"\r\n", b"\n").decode(errors="replace"), os.waitstatus_to_exitcode(status)
 
 
