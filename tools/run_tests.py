@@ -49,8 +49,11 @@ printing = threading.Lock()
 
 def run(command, log, timeout_s=None, env=None):
     """Exit status and output of a command; the output also goes to a log file."""
+    env = env or ENV
+    if timeout_s:
+        timeout_s *= int(env.get("OPMETER_TEST_PATIENCE", "1"))
     try:
-        done = subprocess.run(command, cwd=ROOT, env=env or ENV, stdin=subprocess.DEVNULL,
+        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)
         status, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:

@@ -16,8 +16,9 @@ from pathlib import Path
 import planted_folders
 import planted_kineto
 from cases_planted import run
+from program import PATIENCE
 
-PATIENCE_S = 120
+PATIENCE_S = 120 * PATIENCE
 FIXTURES = ("peers/tracelens/traces/h100/Falconsai_nsfw_image_detection__1016002.json.gz",
             "captured/kineto/kineto_bertmini_h200.json.gz", "seeds/mindspore/master/run_2/normal_run/profiler",
             "seeds/furiosa/dataframe_v0.8_reconstructed.csv", "seeds/cambricon/profile",

@@ -17,10 +17,7 @@ int rig_rounds(int normal, int soak)
 
 void rig_alarm(unsigned seconds)
 {
-    const char *patience = getenv("OPMETER_TEST_PATIENCE");
-    long times = patience ? strtol(patience, NULL, 10) : 1;
-
-    alarm(seconds * (unsigned)MAX(times, 1L));
+    alarm(seconds * (unsigned)unit_patience());
 }
 
 static const char *rig_dir(void)

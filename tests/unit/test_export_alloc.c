@@ -68,7 +68,7 @@ static void test_readers(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
         bool failed = true;
 
-        for (long n = 1; failed; n++) {
+        for (long n = 1; failed; n = unit_next_failure(n)) {
             struct store *st = NULL;
             opm_error err = { 0 };
             int rc;
@@ -104,7 +104,7 @@ static void test_writers(void **state)
 
         if (!can_write(e->name))
             continue;
-        for (long n = 1; failed; n++) {
+        for (long n = 1; failed; n = unit_next_failure(n)) {
             opm_error err = { 0 };
             int rc;
 
@@ -133,7 +133,7 @@ static void test_parquet_place(void **state)
     (void)state;
     assert_int_equal(read_into(&st, neural_engine_json_read, trace, &none), 0);
     assert_int_equal(store_finish(st), 0);
-    for (long n = 1; failed; n++) {
+    for (long n = 1; failed; n = unit_next_failure(n)) {
         opm_error err = { 0 };
         int rc;
 
@@ -146,7 +146,7 @@ static void test_parquet_place(void **state)
     }
     store_free(st);
     failed = true;
-    for (long n = 1; failed; n++) {
+    for (long n = 1; failed; n = unit_next_failure(n)) {
         opm_error err = { 0 };
         int rc;
 

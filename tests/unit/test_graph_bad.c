@@ -3,6 +3,7 @@
 
 #include "graph_rig.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define BYTES(s) (s), sizeof(s) - 1 /* of a literal that may hold NULs */
@@ -365,6 +366,16 @@ static long resident_bytes(void)
     return resident * sysconf(_SC_PAGESIZE);
 }
 
+/* What resident memory grows by if a file is mapped and never looked at: nothing, but an emulator
+ * notes each page in tables of its own. The mapping stays, so that those of another are more. */
+static long mapping_bytes(int fd, size_t size)
+{
+    long before = resident_bytes();
+
+    assert_true(mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) != MAP_FAILED);
+    return resident_bytes() - before;
+}
+
 /* Weights of 2.5 GB beside the model take address space, not memory. */
 static void test_huge_extern(void **state)
 {
@@ -373,7 +384,7 @@ static void test_huge_extern(void **state)
     int fd = open(unit_path("w.big"), O_RDWR | O_CREAT, 0644);
     const float last = 42;
     char length[32];
-    long before;
+    long before, of_emulator;
 
     (void)state;
     assert_true(fd >= 0);
@@ -382,6 +393,7 @@ static void test_huge_extern(void **state)
         skip();
     }
     assert_int_equal(pwrite(fd, &last, 4, (off_t)(floats * 4 - 4)), 4);
+    of_emulator = mapping_bytes(fd, floats * 4);
     close(fd);
     snprintf(length, sizeof(length), "%llu", (unsigned long long)floats * 4);
     extern_model(&r, "w.big", "0", length, floats);
@@ -389,7 +401,7 @@ static void test_huge_extern(void **state)
     before = resident_bytes();
     assert_int_equal(model_load(&r.m, unit_path("big.onnx"), &r.err), 0);
     assert_true(tensor_float(rig_value(&r, "w")->data, (int64_t)floats - 1) == 42);
-    assert_true(resident_bytes() - before < 8 << 20);
+    assert_true(resident_bytes() - before - of_emulator < 8 << 20);
     rig_release(&r);
 }
 
@@ -478,7 +490,7 @@ static void test_flipped(void **state)
     uint64_t x = 88172645463325252u;
 
     (void)state;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 20000 / unit_patience(); round++) {
         memcpy(copy, rich.data, rich.len);
         for (int k = 0; k <= round % 3; k++) {
             x ^= x << 13;

@@ -283,7 +283,7 @@ static void test_args_no_memory(void **state)
 
     (void)state;
     store_free(st);
-    for (long n = 1; delivered; n++) {
+    for (long n = 1; delivered; n = unit_next_failure(n)) {
         int rc;
 
         assert_int_equal(read_bytes(file.data, file.len, &back), 0);
@@ -490,7 +490,7 @@ static void test_no_memory(void **state)
     (void)state;
     assert_int_equal(rig_make(&st, &rig, 11), 0);
     file = write_bytes(st);
-    for (long n = 1; delivered; n++) {
+    for (long n = 1; delivered; n = unit_next_failure(n)) {
         int rc;
 
         mem_fail_at(n);
@@ -500,7 +500,7 @@ static void test_no_memory(void **state)
         assert_true(rc == (delivered ? OPM_ENOMEM : 0));
     }
     delivered = true;
-    for (long n = 1; delivered; n++) {
+    for (long n = 1; delivered; n = unit_next_failure(n)) {
         struct import_source src = {
             .path = "x", .data = (const uint8_t *)file.data, .len = file.len, .count = 1
         };

@@ -468,7 +468,7 @@ static void test_no_memory(void **state)
     long refused = 0;
 
     (void)state;
-    for (long n = 1; failed; n++) {
+    for (long n = 1; failed; n = unit_next_failure(n)) {
         int rc;
 
         mem_fail_at(n);

@@ -438,7 +438,7 @@ static void test_sqlite_no_memory(void **state)
         if (!sqlite_failed)
             break;
         if (n > 300)
-            n += 7;
+            n += 7 * unit_patience();
     }
     store_free(st);
 }

@@ -17,11 +17,26 @@
 
 #include <cmocka.h> /* needs the headers above */
 
+/* How many times as long everything takes here: OPMETER_TEST_PATIENCE, for an emulator. */
+static inline long unit_patience(void)
+{
+    const char *patience = getenv("OPMETER_TEST_PATIENCE");
+    long times = patience ? strtol(patience, NULL, 10) : 1;
+
+    return times > 1 ? times : 1;
+}
+
+/* Which allocation fails after the n-th: the next; of many, where they take long, some. */
+static inline long unit_next_failure(long n)
+{
+    return n + (n < 100 ? 1 : unit_patience());
+}
+
 /* Run step with each of its allocations failing in turn, until it gets by without. It must return
  * OPM_ENOMEM when one failed and 0 when none did; that it leaks nothing is for ASan to see. */
 static inline void unit_fail_each(int (*step)(void))
 {
-    for (long n = 1;; n++) {
+    for (long n = 1;; n = unit_next_failure(n)) {
         bool failed;
         int rc;
 
