@@ -55,6 +55,11 @@ opmeter version
 opmeter query --csv out/trace.opm "SELECT count(*) > 0 AS ok FROM span WHERE op IS NOT NULL" | grep -qx 1
 opmeter record -o ls.opm -- ls / >/dev/null
 opmeter info ls.opm >/dev/null
+# It is given our environment, which doctor looks at, too.
+SEEN=yes opmeter record -o env.opm -- env >env.txt 2>&1
+grep -qx SEEN=yes env.txt
+opmeter doctor >doctor.txt || [ $? = 1 ]
+grep -q system doctor.txt
 opmeter serve out --port 18080 >serve.txt 2>&1 &
 server=$!
 for i in $(seq 600); do grep -q http serve.txt && break; sleep 0.1; done

@@ -19,8 +19,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STUBBED = ["libc.so.6", "libm.so.6"]
 EMPTY = ["libpthread.so.0", "libdl.so.2", "librt.so.1"]
-SYMBOL = re.compile(r"^\s*\d+:\s+[0-9a-f]+\s+(\d+|0x[0-9a-f]+)\s+(FUNC|OBJECT|IFUNC|TLS|NOTYPE)\s+"
-                    r"(?:GLOBAL|WEAK)\s+DEFAULT\s+(?!UND)\w+\s+(\w+)@@?(GLIBC_[\d.]+)\s*$", re.MULTILINE)
+SYMBOL = re.compile(r"^\s*\d+:\s+([0-9a-f]+)\s+(\d+|0x[0-9a-f]+)\s+(FUNC|OBJECT|IFUNC|TLS|NOTYPE)\s+"
+                    r"(GLOBAL|WEAK)\s+DEFAULT\s+(?!UND)\w+\s+(\w+)@@?(GLIBC_[\d.]+)\s*$", re.MULTILINE)
 
 
 def number(version):
@@ -41,29 +41,39 @@ def find(cc, name):
 
 
 def newest(text, limit):
-    """name: (version, kind, size) of the newest version up to the limit."""
+    """name: (version, kind, size, binding, place) of the newest version up to the limit."""
     found = {}
-    for size, kind, name, version in SYMBOL.findall(text):
+    for place, size, kind, binding, name, version in SYMBOL.findall(text):
         if number(version) <= limit and (name not in found
                                          or number(found[name][0]) < number(version)):
-            found[name] = version, kind, int(size, 0)
+            found[name] = version, kind, int(size, 0), binding, place
     return found
 
 
 def stub(cc, soname, symbols, out):
     """A shared library that defines symbols and does nothing."""
     lines = [".section .note.GNU-stack,\"\",%progbits", ".text"]
-    for count, (name, (version, kind, size)) in enumerate(sorted(symbols.items())):
+    # A variable has several names (environ, __environ): a program that gets a place for one of them
+    # has to get it for all, or the library sets another one. The linker sees that by where they are.
+    places = {}
+    for name, (_, kind, _, _, place) in sorted(symbols.items()):
+        places.setdefault(place if kind == "OBJECT" else name, []).append(name)
+    for count, names in enumerate(places.values()):
+        kind, size = symbols[names[0]][1], max(symbols[name][2] for name in names)
         data = kind in ("OBJECT", "TLS")
         section = ".bss" if kind == "OBJECT" else ".section .tbss,\"awT\",%nobits" \
             if kind == "TLS" else ".text"
-        lines += [section, ".balign 32" if data else "", f".globl stub_{count}",
-                  f".type stub_{count}, %{'object' if data else 'function'}"
-                  if kind != "TLS" else f".type stub_{count}, %tls_object",
-                  f"stub_{count}:", f".skip {max(size, 1) if data else 4}",
-                  f".size stub_{count}, {size if data else 4}",
-                  f".symver stub_{count}, {name}@@@{version}"]
-    versions = sorted({version for version, _, _ in symbols.values()}, key=number)
+        lines += [section, ".balign 32" if data else ""]
+        for alias, name in enumerate(names):
+            version, _, own, binding, _ = symbols[name]
+            label = f"stub_{count}_{alias}"
+            lines += [f".{'weak' if binding == 'WEAK' else 'globl'} {label}",
+                      f".type {label}, %{'object' if data else 'function'}"
+                      if kind != "TLS" else f".type {label}, %tls_object",
+                      f"{label}:", f".size {label}, {own if data else 4}",
+                      f".symver {label}, {name}@@@{version}"]
+        lines.append(f".skip {max(size, 1) if data else 4}")
+    versions = sorted({symbol[0] for symbol in symbols.values()}, key=number)
     source, script = out / f"{soname}.s", out / f"{soname}.map"
     source.write_text("\n".join(lines) + "\n")
     script.write_text("".join(f"{version} {{ }};\n" for version in versions))
