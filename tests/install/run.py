@@ -185,6 +185,17 @@ def target_builds(build):
     expect("script/demo builds it", "--target opmeter_installed" in demo, True)
 
 
+def cmake_uninstall(build, **env):
+    """Exit status and what it said."""
+    done = subprocess.run(["cmake", "--build", str(build), "--target", "uninstall"], text=True,
+                          capture_output=True, env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout + done.stderr
+
+
+def left(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
 def uninstall(build, prefix):
     """An installation that was added to a folder with a file of somebody else."""
     prefix.mkdir()
@@ -192,11 +203,25 @@ def uninstall(build, prefix):
     (prefix / "lib" / "other").write_text("not ours")
     run("cmake", "--install", build, "--prefix", prefix)
     run("cmake", "--build", build, "--target", "uninstall")
-    expect("what is left", sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*")),
-           ["lib", "lib/other"])
-    again = subprocess.run(["cmake", "--build", build, "--target", "uninstall"],
-                           capture_output=True, text=True)
-    expect("a second one says why not", "nothing was installed" in again.stdout + again.stderr, True)
+    expect("what is left", left(prefix), ["lib", "lib/other"])
+    status, said = cmake_uninstall(build)
+    expect("a second one says why not", "nothing was installed" in said and status != 0, True)
+
+
+def uninstall_system(build, root):
+    """Of the system's folders those that are there before stay, of others none; above a prefix, all."""
+    for prefix, before in (("/usr/local", ["usr", "usr/local", "usr/local/bin", "usr/local/include",
+                                           "usr/local/lib", "usr/local/share", "usr/local/share/man"]),
+                           ("/opt/some place", ["opt"]), ("/srv/a/b", ["srv", "srv/a"])):
+        base = root / prefix.strip("/").split("/", 1)[0]
+        for folder in before:
+            (base / folder).mkdir(parents=True)
+        env = {"DESTDIR": str(base)}
+        run("cmake", "--install", build, "--prefix", prefix, env={**os.environ, **env})
+        status, said = cmake_uninstall(build, DESTDIR=str(root / "elsewhere"))
+        expect("another DESTDIR is refused", "was DESTDIR another one?" in said and status != 0, True)
+        expect("uninstall", cmake_uninstall(build, **env)[0], 0)
+        expect(f"what is left of {prefix}", left(base), sorted(before))
 
 
 def tests_of(prefix, temp, how):
@@ -225,6 +250,7 @@ def all_tests(build, temp):
     yield from tests_of(moved, temp, "moved")
     yield "all of it is built by one target", lambda: target_builds(build)
     yield "uninstall", lambda: uninstall(build, temp / "other")
+    yield "uninstall from folders of the system", lambda: uninstall_system(build, temp / "system")
 
 
 def main():
