@@ -63,7 +63,8 @@ def build(folder, libdir, prefix):
         if ".so" in path.suffixes:
             run("strip", "--strip-unneeded", "--remove-section=.comment", path)
         elif path.suffix == ".a":
-            run("strip", "--strip-debug", "--enable-deterministic-archives", path)
+            run("strip", "--strip-debug", "--remove-section=.comment", "--enable-deterministic-archives",
+                path)
         elif path.parent.name == "bin":
             run("strip", "--remove-section=.comment", path)
 
