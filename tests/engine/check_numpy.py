@@ -224,6 +224,16 @@ def conv_transpose():
         padded = np.pad(y, [(0, 0), (0, 0)] + [(0, m) for m in more], constant_values=np.nan)
         if not any(more):
             yield Case("ConvTranspose", "", [x, c(w), c(b)], output_padding=more, **attributes), [padded]
+    # What output_shape leaves out is split; the larger half is before, but with SAME_UPPER.
+    x, w = f(1, 1, 1, 5), f(1, 1, 3, 3)
+    whole = np.zeros((1, 1, 3, 7))
+    for i, j in np.ndindex(3, 3):
+        whole[:, :, i, j:j + 5] += x[0, 0, 0] * w[0, 0, i, j]
+    for size in ([3, 6], [2, 7], [1, 4]):
+        for how in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
+            left = [(full - s + (how != "SAME_UPPER")) // 2 for full, s in zip((3, 7), size)]
+            yield Case("ConvTranspose", "", [x, c(w)], output_shape=size, auto_pad=how), [
+                whole[:, :, left[0]:left[0] + size[0], left[1]:left[1] + size[1]]]
 
 
 def sizes(scale, length):

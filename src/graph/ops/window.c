@@ -86,10 +86,10 @@ int sliding_read(const struct opview *o, int n, const int64_t *kernel, struct sl
     return rc;
 }
 
-/* `total` of padding in two halves, the larger one at the end unless it is asked for before. */
-static void split_padding(struct sliding *w, int i, int64_t total)
+/* `total` of padding in two halves; first: the larger one is before. */
+static void split_padding(struct sliding *w, int i, int64_t total, bool first)
 {
-    w->before[i] = w->pad == PAD_SAME_LOWER ? total - total / 2 : total / 2;
+    w->before[i] = first ? total - total / 2 : total / 2;
     w->after[i] = total - w->before[i];
 }
 
@@ -108,7 +108,8 @@ static int over_dim(const struct opview *o, struct sliding *w, int i, int64_t in
     if (w->pad == PAD_SAME_UPPER || w->pad == PAD_SAME_LOWER) {
         w->out[i] = in / stride + (in % stride != 0);
         if (reach >= 0)
-            split_padding(w, i, MAX((w->out[i] - 1) * stride + reach - in, (int64_t)0));
+            split_padding(w, i, MAX((w->out[i] - 1) * stride + reach - in, (int64_t)0),
+                          w->pad == PAD_SAME_LOWER);
         return 0;
     }
     if (reach < 0)
@@ -155,8 +156,10 @@ static int transposed_dim(const struct opview *o, struct sliding *w, int i, int6
         full += reach + extra;
     if (wanted >= 0) {
         w->out[i] = wanted;
+        /* Of a size that output_shape names, the larger half is before, other than with Conv, and
+         * whatever auto_pad says but SAME_UPPER. */
         if (reach >= 0)
-            split_padding(w, i, MAX(full - wanted, (int64_t)0));
+            split_padding(w, i, MAX(full - wanted, (int64_t)0), w->pad != PAD_SAME_UPPER);
         return 0;
     }
     if (reach < 0)
