@@ -580,6 +580,9 @@ def quantized():
     yield Case("DequantizeLinear", f"per channel {text(FEATURES)}", [q, c(np.full(64, .05, np.float32)),
                                                                      c(np.zeros(64, np.uint8))], axis=1)
     yield Case("DequantizeLinear", f"int32 {text(FEATURES)}", [ints(np.int32, -99, 99, *FEATURES), one])
+    wide, middle = ints(np.uint16, 0, 65536, *FEATURES), c(np.uint16(31000))
+    yield Case("QuantizeLinear", f"uint16 {text(FEATURES)}", [f(*FEATURES), c(np.float32(1e-4)), middle], opset=21)
+    yield Case("DequantizeLinear", f"uint16 {text(FEATURES)}", [wide, c(np.float32(1e-4)), middle], opset=21)
     yield Case("QuantizeLinear", f"microsoft {text(FEATURES)}", [f(*FEATURES), one, zero], domain=MS)
     yield Case("DequantizeLinear", f"microsoft {text(FEATURES)}", [q, one, zero], domain=MS)
     yield Case("DynamicQuantizeLinear", text(FEATURES), [f(*FEATURES)], outputs=3)

@@ -158,6 +158,7 @@ int main(int argc, char **argv)
     for (int k = 0; k < 2; k++) {
         side[k].opt = (struct run_options){ .model = argv[3],
                                             .threads = 1,
+                                            .guess_sizes = true,
                                             .winograd = true,
                                             .sparse = true,
                                             .instances = 1,

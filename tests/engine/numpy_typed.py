@@ -200,4 +200,23 @@ def handed():
     yield Case("Optional", "", [x], then=[("OptionalGetElement", []), ("Neg", []), ("Exp", [])]), [np.exp(-x)]
 
 
-FAMILIES = {whole: 17, fills: 18, regions: 17, doubles: 17, many_rows: 17, handed: 18}
+def sixteen_bits():
+    """QuantizeLinear and DequantizeLinear of 16 bits: with one scale, one for each slice, and beyond what fits."""
+    for kind, (shape, axis) in itertools.product((np.uint16, np.int16), (((7,), None), ((3, 5, 67), None), ((3, 5, 67), 1),
+                                                                          ((33, 4), -1), ((1, 300), 0))):
+        low = np.iinfo(kind).min
+        slices = 1 if axis is None else shape[axis]
+        along = [-1 if axis is not None and d == axis % len(shape) else 1 for d in range(len(shape))]
+        more = {} if axis is None else {"axis": axis}
+        for zero, spread in ((low + 100, 40), (low + 30000, 2e5)):
+            scale = RNG.uniform(.1, .9, slices).astype(np.float32)
+            zeros = (zero + np.arange(slices) % 5).astype(kind)
+            x = RNG.uniform(-spread, spread, shape).astype(np.float32)
+            by, of = (scale[0], zeros[0]) if axis is None else (scale.reshape(along), zeros.reshape(along))
+            want = np.clip(np.rint(x / by) + of.astype(float), low, low + 65535)
+            given = [c(scale[0] if axis is None else scale), c(zeros[0] if axis is None else zeros)]
+            yield Case("QuantizeLinear", "", [x, *given], **more), [want.astype(kind)]
+            yield Case("DequantizeLinear", "", [want.astype(kind), *given], **more), [(want - of.astype(float)) * by]
+
+
+FAMILIES = {whole: 17, fills: 18, regions: 17, doubles: 17, many_rows: 17, handed: 18, sixteen_bits: 21}

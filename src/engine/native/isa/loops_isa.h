@@ -94,6 +94,9 @@ struct loops_isa {
     /* to[k] = cos[k] * u - sin[k] * v, to[k + half] = sin[k] * u + cos[k] * v of u = from[k],
      * v = from[k + half]; to may be from. */
     void (*turn)(float *to, const float *from, const float *cos, const float *sin, int64_t half);
+    /* out[i] = in[i] / scale to nearest + zero, within lo .. hi, which 16 bits hold. */
+    void (*quantize16)(uint16_t *out, const float *in, int64_t n, float scale, int32_t zero,
+                       int32_t lo, int32_t hi);
 };
 
 extern const struct loops_isa loops_c, loops_avx2, loops_avx512, loops_neon;

@@ -668,6 +668,35 @@ static void N(fft)(const struct fft_pass *f)
     }
 }
 
+typedef uint16_t N(vs) __attribute__((vector_size(VL * 2)));
+
+static void N(quantize16)(uint16_t *out, const float *in, int64_t n, float scale, int32_t zero,
+                          int32_t lo, int32_t hi)
+{
+    const float l = (float)(lo - zero), h = (float)(hi - zero);
+    const N(vf) least = l - (N(vf)){ 0 }, most = h - (N(vf)){ 0 };
+    int64_t i = 0;
+
+    /* Adding 1.5 * 2^23 rounds to nearest, ties to even, as |x| < 2^22. */
+    for (; i + VL <= n; i += VL) {
+        N(vf) x = N(load)(in + i) / scale;
+        N(vs) y;
+
+        x = N(choose)(x > least, x, least);
+        x = N(choose)(x < most, x, most);
+        y = __builtin_convertvector(
+            __builtin_convertvector((x + 12582912.0f) - 12582912.0f, N(vi)) + zero, N(vs));
+        memcpy(out + i, &y, sizeof(y));
+    }
+    for (; i < n; i++) {
+        float x = in[i] / scale;
+
+        x = x > l ? x : l;
+        x = x < h ? x : h;
+        out[i] = (uint16_t)((int32_t)((x + 12582912.0f) - 12582912.0f) + zero);
+    }
+}
+
 const struct loops_isa N(loops) = {
     .fft = N(fft),
     .rows = ROWS,
@@ -687,6 +716,7 @@ const struct loops_isa N(loops) = {
     .turn = N(turn),
     .twice = N(twice),
     .learn = N(learn),
+    .quantize16 = N(quantize16),
 };
 
 #undef INLINE

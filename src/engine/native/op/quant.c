@@ -1,4 +1,5 @@
 /* quant.c -- QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. */
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
@@ -7,8 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-#define TYPES_Q \
-    (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_I32) | TYPES_SMALL)
+/* Those that inner loops know. */
+#define TYPES_LOOPS (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16))
+#define TYPES_Q (TYPES_LOOPS | TYPE_BIT(TENSOR_I32) | TYPES_SMALL)
+
+/* The zero point of the k'th slice. */
+static int32_t zero_of(const struct nt *zero, int64_t k)
+{
+    return zero ? (int32_t)nt_int(zero, zero->count == 1 ? 0 : k) : 0;
+}
 
 /* x / scale as an element; zero is added to integers alone. */
 static void put(const struct op *op, struct nt *t, int64_t i, float x, double zero)
@@ -112,32 +120,54 @@ struct slice_job {
     struct scales s;
 };
 
+/* n elements from `first` on, which are of one of TYPES_LOOPS and have the k'th scale. */
+static void quantize_run_of(const struct op *op, int64_t first, int64_t n, int64_t k)
+{
+    const struct nt *zero = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
+    const float *in = (const float *)kernel_in(op, 0)->data + first,
+                scale = ((const float *)kernel_in(op, 1)->data)[k];
+    int32_t z = zero_of(zero, k), lo = out->type == TENSOR_U16 ? 0 : -32768;
+
+    if (TYPE_BIT(out->type) & TYPES_Q8)
+        kernel_q8(op)->quantize((uint8_t *)out->data + first, in, n, scale, z, q8_lo(out->type),
+                                q8_hi(out->type));
+    else
+        kernel_isa(op)->loops->quantize16((uint16_t *)out->data + first, in, n, scale, z, lo,
+                                          lo + 65535);
+}
+
 /* Slices of an axis, each with its scale. */
 static void quantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
-    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
-                    *zero = kernel_in(j->op, 2);
-    struct nt *out = kernel_out(j->op, 0);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        kernel_q8(j->op)->quantize((uint8_t *)out->data + i * j->s.inner,
-                                   (const float *)in->data + i * j->s.inner, j->s.inner,
-                                   ((const float *)scale->data)[i % j->s.n],
-                                   q8_zero(zero, i % j->s.n), q8_lo(out->type), q8_hi(out->type));
+        quantize_run_of(j->op, i * j->s.inner, j->s.inner, i % j->s.n);
+}
+
+static void quantize_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct slice_job *j = arg;
+
+    (void)thread;
+    quantize_run_of(j->op, begin, end - begin, 0);
 }
 
 #define CHUNK 256
 
-/* Elements [first, first + n) of 8 bits, less zero, times scale. */
-static void bytes_to_floats(const struct isa *isa, float *out, const struct nt *in, int64_t first,
+/* Elements [first, first + n) of one of TYPES_LOOPS, less zero, times scale. */
+static void small_to_floats(const struct isa *isa, float *out, const struct nt *in, int64_t first,
                             int64_t n, float scale, int32_t zero)
 {
+    const size_t size = TYPE_BIT(in->type) & TYPES_Q8 ? 1 : 2;
+
     for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t m = MIN(n - i, (int64_t)CHUNK);
 
-        isa->rows->cast[in->type][TENSOR_F32](out + i, (const uint8_t *)in->data + first + i, m);
+        isa->rows->cast[in->type][TENSOR_F32](
+            out + i, (const uint8_t *)in->data + (size_t)(first + i) * size, m);
         if (zero)
             isa->unary(U_AFFINE, out + i, out + i, m, 1, (float)-zero);
         isa->unary(U_AFFINE, out + i, out + i, m, scale, 0);
@@ -152,9 +182,9 @@ static void dequantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        bytes_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + i * j->s.inner, in,
+        small_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + i * j->s.inner, in,
                         i * j->s.inner, j->s.inner, ((const float *)scale->data)[i % j->s.n],
-                        q8_zero(zero, i % j->s.n));
+                        zero_of(zero, i % j->s.n));
 }
 
 #define WIDE_PIECE 4096
@@ -191,8 +221,8 @@ static void dequantize_part(void *arg, int64_t begin, int64_t end, int thread)
                     *zero = kernel_in(j->op, 2);
 
     (void)thread;
-    bytes_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + begin, in, begin,
-                    end - begin, *(const float *)scale->data, q8_zero(zero, 0));
+    small_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + begin, in, begin,
+                    end - begin, *(const float *)scale->data, zero_of(zero, 0));
 }
 
 int quantize_run(struct op *op, opm_error *err)
@@ -203,10 +233,9 @@ int quantize_run(struct op *op, opm_error *err)
     int rc = find_scales(op, &j.s, err);
 
     if (!rc && in->type == TENSOR_F32 && scale->type == TENSOR_F32 &&
-        (TYPE_BIT(out->type) & TYPES_Q8) && !j.s.blocked && in->count) {
+        (TYPE_BIT(out->type) & TYPES_LOOPS) && !j.s.blocked && in->count) {
         if (j.s.n == 1)
-            q8_quantize(op, out->data, in->data, in->count, *(const float *)scale->data,
-                        q8_zero(zero, 0), out->type);
+            pool_for(kernel_pool(op), in->count, 16384, quantize_part, &j);
         else
             pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
                      quantize_slices, &j);
@@ -298,7 +327,7 @@ int dequantize_run(struct op *op, opm_error *err)
     struct slice_job j = { .op = op };
     int rc = find_scales(op, &j.s, err);
 
-    if (!rc && (TYPE_BIT(in->type) & TYPES_Q8) && !j.s.blocked && in->count) {
+    if (!rc && (TYPE_BIT(in->type) & TYPES_LOOPS) && !j.s.blocked && in->count) {
         if (j.s.n == 1)
             pool_for(kernel_pool(op), in->count, 16384, dequantize_part, &j);
         else
