@@ -126,7 +126,10 @@ static int assign(struct llm_times *t, const struct store *st, const struct stre
 struct run {
     uint32_t track, row;
     int64_t from, to;
+    size_t outer; /* that it lies in; NO_RUN: none */
 };
+
+#define NO_RUN SIZE_MAX
 
 static int outer_first(const void *a, const void *b)
 {
@@ -139,17 +142,19 @@ static int outer_first(const void *a, const void *b)
     return x->to > y->to ? -1 : x->to < y->to;
 }
 
-/* What is inside another one is not that one's own. */
-static void find_own(struct llm_times *t, const struct run *r, size_t n)
+/* What is inside another one is not that one's own. Who ended before this one does is around
+ * nothing that follows either, so each is left behind once. */
+static void find_own(struct llm_times *t, struct run *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t outer = i;
+        size_t outer = i && r[i - 1].track == r[i].track ? i - 1 : NO_RUN;
 
+        while (outer != NO_RUN && r[outer].to < r[i].to)
+            outer = r[outer].outer;
+        r[i].outer = outer;
         t->own_ns[r[i].row] += r[i].to - r[i].from;
-        while (outer && r[outer - 1].track == r[i].track && r[outer - 1].to < r[i].to)
-            outer--;
-        if (outer && r[outer - 1].track == r[i].track && r[outer - 1].to >= r[i].to)
-            t->own_ns[r[outer - 1].row] -= r[i].to - r[i].from;
+        if (outer != NO_RUN)
+            t->own_ns[r[outer].row] -= r[i].to - r[i].from;
     }
 }
 
@@ -182,7 +187,7 @@ static int assign_ops(struct llm_times *t, const struct store *st, const struct 
         if (at == OPM_NULL_ID)
             continue;
         t->of[row] = at;
-        r[n++] = (struct run){ track, (uint32_t)row, ts, ts + dur };
+        r[n++] = (struct run){ track, (uint32_t)row, ts, ts + dur, NO_RUN };
     }
     qsort(r, n, sizeof(*r), outer_first);
     find_own(t, r, n);
