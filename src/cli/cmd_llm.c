@@ -156,7 +156,8 @@ static int put_chart(struct cli *cli, opm_trace *t, const char *title, const cha
         "WITH d AS (SELECT %s AS x, dur_ns, tokens_out FROM iteration_times WHERE kind ="
         " 'decode' AND x IS NOT NULL AND dur_ns IS NOT NULL), b AS (SELECT *, iif((SELECT"
         " count(DISTINCT x) FROM d) <= %d, x, 1 << CAST(ceil(log2(max(x, 1))) AS INT)) AS"
-        " upto FROM d) SELECT upto, count(*), avg(dur_ns), sum(tokens_out) * 1e9 / sum(dur_ns),"
+        " upto FROM d) SELECT upto, count(*), avg(dur_ns), sum(tokens_out) * 1e9 /"
+        " sum(iif(tokens_out IS NULL, 0, dur_ns)),"
         " avg(dur_ns) / max(avg(dur_ns)) OVER (), count(*) OVER () FROM b GROUP BY upto ORDER BY"
         " upto LIMIT 40",
         what, CHART_ROWS);
@@ -171,10 +172,14 @@ static int put_chart(struct cli *cli, opm_trace *t, const char *title, const cha
         }
         buf_clear(&bar);
         bar_put(&bar, opm_rows_real(r, 4), CHART_COLUMNS, true);
-        io_out_addf(&cli->out, "%10" PRId64 "  %9s  %s%*s  %10.1f tokens/s  (%" PRId64 ")\n",
-                    opm_rows_int(r, 0), human_ns(time, opm_rows_real(r, 2)), buf_str(&bar),
-                    CHART_COLUMNS - columns_of(buf_str(&bar)), "", opm_rows_real(r, 3),
-                    opm_rows_int(r, 1));
+        io_out_addf(&cli->out, "%10" PRId64 "  %9s  %s%*s", opm_rows_int(r, 0),
+                    human_ns(time, opm_rows_real(r, 2)), buf_str(&bar),
+                    CHART_COLUMNS - columns_of(buf_str(&bar)), "");
+        if (opm_rows_type(r, 3) == OPM_TYPE_NULL)
+            io_out_addf(&cli->out, "  %19s", "N/A");
+        else
+            io_out_addf(&cli->out, "  %10.1f tokens/s", opm_rows_real(r, 3));
+        io_out_addf(&cli->out, "  (%" PRId64 ")\n", opm_rows_int(r, 1));
     }
     opm_rows_close(r);
     buf_release(&sql);

@@ -528,9 +528,12 @@ static int64_t tokens_around(const struct linker *l, const uint32_t *parent, uin
     for (; row != OPM_NULL_ID; row = parent ? parent[row] : OPM_NULL_ID) {
         struct llm_mark m;
 
-        if (llm_mark_read(site_name(l, &sites[site[row]]), &m) && m.decode_tokens >= 0 &&
-            m.prefill_tokens >= 0)
-            return m.decode_tokens + m.prefill_tokens;
+        if (!llm_mark_read(site_name(l, &sites[site[row]]), &m))
+            continue;
+        if (m.tokens_in >= 0)
+            return m.tokens_in;
+        if (m.batch >= 0 && m.prefills == 0) /* drafts: graphs are for so many requests */
+            return m.batch;
     }
     return -1;
 }

@@ -192,7 +192,7 @@ static uint32_t iteration_around(const struct deriver *d, uint32_t row)
 static int take_iteration(struct deriver *d, uint32_t row, bool marked)
 {
     struct iteration it = { .row = row,
-                            .mark = { -1, -1, -1, -1, -1, -1, false },
+                            .mark = { -1, -1, -1, -1, -1, -1, -1, false },
                             .tokens_in = OPM_NULL_I64,
                             .tokens_out = OPM_NULL_I64,
                             .context = OPM_NULL_I64 };
@@ -428,11 +428,6 @@ static const char *kind_of(int64_t prefills, int64_t decodes)
                                          : "mixed";
 }
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    return a < 0 || b < 0 ? -1 : a + b;
-}
-
 static int put_iterations(const struct deriver *d)
 {
     for (size_t i = 0; i < d->niteration; i++) {
@@ -446,15 +441,12 @@ static int put_iterations(const struct deriver *d)
             [iteration_col_num] = known(m->num),
             [iteration_col_ts] = cell_i64(d->ts[it->row]),
             [iteration_col_dur] = cell_i64(d->dur[it->row]),
-            [iteration_col_batch] = known(sum(prefills, decodes)),
+            [iteration_col_batch] = known(members ? prefills + decodes : m->batch),
             [iteration_col_prefills] = known(prefills),
             [iteration_col_decodes] = known(decodes),
-            [iteration_col_tokens_in] =
-                members ? cell_i64(it->tokens_in) : known(sum(m->prefill_tokens, m->decode_tokens)),
+            [iteration_col_tokens_in] = members ? cell_i64(it->tokens_in) : known(m->tokens_in),
             /* Whether a prompt was read to its end, a mark does not say. */
-            [iteration_col_tokens_out] = members            ? cell_i64(it->tokens_out)
-                                         : m->prefills == 0 ? known(m->decode_tokens)
-                                                            : cell_null(),
+            [iteration_col_tokens_out] = members ? cell_i64(it->tokens_out) : known(m->tokens_out),
             [iteration_col_context] = members ? cell_i64(it->context) : known(m->context),
             [iteration_col_track] = cell_id(span_tracks_get(&d->tracks, it->row)),
         };

@@ -46,27 +46,47 @@ static bool take_group(const char **at, int64_t *count, int64_t *tokens, int64_t
     return true;
 }
 
+/* Where a request may have tokens that are only guessed, what comes out is not known. */
+static int64_t made(int64_t requests, int64_t tokens)
+{
+    return requests == tokens ? requests : -1;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+    return a < 0 || b < 0 ? -1 : a + b;
+}
+
+/* "new_1_cached_3": who is new begins to read, who is not makes tokens or goes on reading. */
+static bool read_old_vllm(const char *at, struct llm_mark *m)
+{
+    if (!take_word(&at, "execute_new_") || !take_number(&at, &m->prefills) ||
+        !take_word(&at, "_cached_") || !take_number(&at, &m->decodes))
+        return false;
+    return *at == '\0';
+}
+
 static bool read_vllm(const char *at, struct llm_mark *m)
 {
-    int64_t all, contexts[2] = { -1, -1 };
+    int64_t all, tokens[2], contexts[2] = { -1, -1 };
 
     if (!take_word(&at, "execute_"))
         return false;
     if (take_number(&at, &all) && !take_word(&at, "_"))
         return false;
-    if (!take_word(&at, "context_") ||
-        !take_group(&at, &m->prefills, &m->prefill_tokens, &contexts[0]) ||
-        !take_word(&at, "_generation_") ||
-        !take_group(&at, &m->decodes, &m->decode_tokens, &contexts[1]))
+    if (!take_word(&at, "context_") || !take_group(&at, &m->prefills, &tokens[0], &contexts[0]) ||
+        !take_word(&at, "_generation_") || !take_group(&at, &m->decodes, &tokens[1], &contexts[1]))
         return false;
-    if (contexts[0] >= 0 && contexts[1] >= 0)
-        m->context = contexts[0] + contexts[1];
+    m->tokens_in = tokens[0] + tokens[1];
+    if (!m->prefills)
+        m->tokens_out = made(m->decodes, tokens[1]);
+    m->context = sum(contexts[0], contexts[1]);
     return true;
 }
 
 static bool read_tensorrt(const char *at, struct llm_mark *m)
 {
-    int64_t n;
+    int64_t n, prompts = -1;
 
     if (!take_word(&at, "[Executor] _forward_step"))
         return false;
@@ -80,7 +100,7 @@ static bool read_tensorrt(const char *at, struct llm_mark *m)
         if (take_word(&at, " ctx reqs"))
             m->prefills = n;
         else if (take_word(&at, " ctx tokens"))
-            m->prefill_tokens = n;
+            prompts = n;
         else if (take_word(&at, " gen reqs"))
             m->decodes = n;
         else
@@ -88,80 +108,153 @@ static bool read_tensorrt(const char *at, struct llm_mark *m)
         take_word(&at, ", ");
     }
     if (m->prefills == 0)
-        m->prefill_tokens = 0;
-    m->decode_tokens = m->decodes; /* unless it drafts, which it does not say */
+        prompts = 0;
+    m->tokens_in = sum(prompts, m->decodes); /* unless it drafts, which it does not say */
+    if (m->prefills == 0)
+        m->tokens_out = m->decodes;
     return true;
 }
 
-/* "bs=2 tokens=512 context=512", in any order, up to end. */
-static void take_facts(const char *at, const char *end, int64_t *count, int64_t *tokens,
-                       int64_t *context)
-{
-    static const struct {
-        const char *word;
-        int what;
-    } words[] = { { "bs=", 0 },         { "batch=", 0 }, { "toks=", 1 },   { "tokens=", 1 },
-                  { "new_tokens=", 1 }, { "ctx=", 2 },   { "context=", 2 } };
-    int64_t *to[] = { count, tokens, context };
+/* What stands in brackets. */
+struct facts {
+    int64_t requests, prefills, decodes;
+    int64_t tokens, context;
+    int64_t prompt_tokens, prompt_context, decode_tokens, decode_context;
+    int64_t drafts; /* tokens that are guessed for each request */
+};
 
-    while (at < end) {
+static const struct facts no_facts = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+
+/* "7803" or "[7803, 6918]", whose sum it is; -1 where more of them are left out. */
+static void take_lengths(const char **at, int64_t *out)
+{
+    int64_t n, all = 0;
+
+    if (**at != '[') {
+        take_number(at, out);
+        return;
+    }
+    ++*at;
+    while (all < INT64_MAX / 2 && take_number(at, &n)) {
+        all += n;
+        *at += strspn(*at, ", ");
+    }
+    if (take_word(at, "]") && !take_word(at, "..."))
+        *out = all;
+}
+
+/* "bs=2 tokens=512 context=512", in any order and among others. *at stands behind the bracket that
+ * opens, afterwards behind the one that closes. False: none does. */
+static bool take_facts(const char **at, struct facts *f)
+{
+    const struct {
+        const char *word;
+        int64_t *to;
+    } words[] = {
+        { "bs=", &f->requests },         { "batch=", &f->requests },
+        { "c=", &f->prefills },          { "p=", &f->prefills },
+        { "g=", &f->decodes },           { "d=", &f->decodes },
+        { "toks=", &f->tokens },         { "tokens=", &f->tokens },
+        { "tok=", &f->tokens },          { "new_tokens=", &f->tokens },
+        { "ctx=", &f->context },         { "context=", &f->context },
+        { "sk=", &f->context },          { "c_sq=", &f->prompt_tokens },
+        { "c_sk=", &f->prompt_context }, { "g_sq=", &f->decode_tokens },
+        { "g_sk=", &f->decode_context }, { "spec=", &f->drafts },
+    };
+
+    while (**at) {
         size_t i = 0;
 
-        while (i < ARRAY_SIZE(words) && !take_word(&at, words[i].word))
+        *at += strspn(*at, " ,;");
+        if (take_word(at, "]") || take_word(at, ")"))
+            return true;
+        while (i < ARRAY_SIZE(words) && !take_word(at, words[i].word))
             i++;
         if (i < ARRAY_SIZE(words))
-            take_number(&at, to[words[i].what]);
-        at += strcspn(at, " ,;])");
-        at += strspn(at, " ,;");
-        if (*at == ']' || *at == ')')
-            return;
+            take_lengths(at, words[i].to);
+        *at += strcspn(*at, " ,;])");
     }
+    return false;
 }
 
-static void put_decode(struct llm_mark *m, int64_t count, int64_t tokens)
+static int64_t known_or(int64_t v, int64_t other)
 {
-    m->prefills = 0;
-    m->prefill_tokens = 0;
-    m->decodes = count;
-    m->decode_tokens = tokens >= 0 ? tokens : count;
+    return v >= 0 ? v : other;
 }
 
-static void put_prefill(struct llm_mark *m, int64_t count, int64_t tokens)
+static void put_decode(struct llm_mark *m, const struct facts *f)
 {
-    m->prefills = count;
-    m->prefill_tokens = tokens;
+    m->batch = f->requests;
+    m->prefills = known_or(f->prefills, 0);
+    m->decodes = f->decodes >= 0 || m->prefills ? f->decodes : f->requests;
+    m->tokens_in = known_or(f->decode_tokens, known_or(f->tokens, f->requests));
+    if (!m->prefills && f->drafts <= 0)
+        m->tokens_out = made(m->decodes, m->tokens_in);
+    m->context = known_or(f->decode_context, f->context);
+}
+
+static void put_prefill(struct llm_mark *m, const struct facts *f)
+{
+    m->batch = m->prefills = f->requests;
     m->decodes = 0;
-    m->decode_tokens = 0;
+    m->tokens_in = known_or(f->prompt_tokens, f->tokens);
+    m->context = known_or(f->prompt_context, f->context);
+}
+
+static void put_mixed(struct llm_mark *m, const struct facts *f)
+{
+    m->batch = f->requests;
+    m->prefills = f->prefills;
+    m->decodes = f->decodes;
+    m->tokens_in = known_or(sum(f->prompt_tokens, f->decode_tokens), f->tokens);
+    m->context = known_or(sum(f->prompt_context, f->decode_context), f->context);
+    if (m->prefills == 0)
+        m->tokens_out = made(m->decodes, m->tokens_in);
+}
+
+/* A model that drafts reads and guesses tokens, another one verifies them: how many come out then
+ * is not said. */
+static void put_drafts(struct llm_mark *m, const struct facts *f)
+{
+    m->batch = m->decodes = f->requests;
+    m->prefills = 0;
+    m->tokens_in = known_or(f->prompt_tokens, known_or(f->decode_tokens, f->tokens));
+    m->context = known_or(f->prompt_context, f->decode_context);
 }
 
 static bool read_sglang(const char *at, struct llm_mark *m)
 {
-    int64_t count = -1, tokens = -1;
-    const char *end = strchr(at, ']');
-    bool decode;
+    static const struct {
+        const char *word;
+        void (*put)(struct llm_mark *m, const struct facts *f);
+    } modes[] = {
+        { "DECODE", put_decode },  { "TARGET_VERIFY", put_drafts },  { "DRAFT_EXTEND", put_drafts },
+        { "EXTEND", put_prefill }, { "SPLIT_PREFILL", put_prefill }, { "PREFILL", put_prefill },
+        { "MIXED", put_mixed },
+    };
+    struct facts f = no_facts;
+    size_t mode = 0;
 
-    if (!end || !take_word(&at, "step["))
-        return false;
-    decode = take_word(&at, "DECODE") || take_word(&at, "TARGET_VERIFY") ||
-             take_word(&at, "DRAFT_EXTEND");
-    if (!decode && !take_word(&at, "EXTEND") && !take_word(&at, "PREFILL") &&
-        !take_word(&at, "MIXED"))
+    if (!take_word(&at, "step["))
         return false;
     at += strspn(at, " ");
-    take_facts(at, end, &count, &tokens, &m->context);
-    if (decode)
-        put_decode(m, count, tokens);
-    else
-        put_prefill(m, count, tokens);
+    while (mode < ARRAY_SIZE(modes) && !take_word(&at, modes[mode].word))
+        mode++;
+    if (mode == ARRAY_SIZE(modes) || !take_facts(&at, &f))
+        return false;
+    modes[mode].put(m, &f);
     return true;
 }
 
 /* A word of its own, maybe with a number or facts in brackets behind it. */
 static bool read_loop(const char *at, struct llm_mark *m)
 {
-    int64_t count = -1, tokens = -1;
-    bool decode = strncasecmp(at, "decode", 6) == 0;
+    struct facts f = no_facts;
+    bool decode;
 
+    if (strncasecmp(at, "eager_decode", 12) == 0)
+        at += 6;
+    decode = strncasecmp(at, "decode", 6) == 0;
     if (!decode && strncasecmp(at, "prefill", 7) != 0)
         return false;
     at += decode ? 6 : 7;
@@ -169,33 +262,34 @@ static bool read_loop(const char *at, struct llm_mark *m)
     take_number(&at, &m->num);
     at += strspn(at, " :");
     if (*at == '[' || *at == '(') {
-        const char *end = strchr(at, *at == '[' ? ']' : ')');
-
-        if (!end)
+        at++;
+        if (!take_facts(&at, &f))
             return false;
-        take_facts(at + 1, end, &count, &tokens, &m->context);
-        at = end + 1;
     }
     if (*at)
         return false;
-    m->plain = count < 0 && tokens < 0 && m->context < 0;
+    m->plain = f.requests < 0 && f.tokens < 0 && f.context < 0;
     if (decode)
-        put_decode(m, count, tokens);
+        put_decode(m, &f);
     else
-        put_prefill(m, count, tokens);
+        put_prefill(m, &f);
     return true;
 }
 
 bool llm_mark_read(const char *name, struct llm_mark *out)
 {
-    static const struct llm_mark unknown = { -1, -1, -1, -1, -1, -1, false };
-    static bool (*const readers[])(const char *, struct llm_mark *) = { read_vllm, read_tensorrt,
-                                                                        read_sglang, read_loop };
+    static const struct llm_mark unknown = { -1, -1, -1, -1, -1, -1, -1, false };
+    static bool (*const readers[])(const char *, struct llm_mark *) = { read_vllm, read_old_vllm,
+                                                                        read_tensorrt, read_sglang,
+                                                                        read_loop };
 
     for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
         *out = unknown;
-        if (readers[i](name, out))
-            return true;
+        if (!readers[i](name, out))
+            continue;
+        if (out->batch < 0)
+            out->batch = sum(out->prefills, out->decodes);
+        return true;
     }
     return false;
 }
