@@ -113,7 +113,8 @@ static void remark_graphs(struct cli *cli, opm_trace *t)
         "SELECT max(CASE key WHEN 'graph.kernels' THEN value END), max(CASE key WHEN"
         " 'graph.kernels_by_capture' THEN value END), max(CASE key WHEN"
         " 'graph.kernels_by_launches' THEN value END), max(CASE key WHEN 'graph.aligned_share' THEN"
-        " value END), max(CASE key WHEN 'graph.replays' THEN value END) FROM meta";
+        " value END), max(CASE key WHEN 'graph.replays' THEN value END), (SELECT sum(count) FROM"
+        " import_stat WHERE name = 'graph_capture_strange') FROM meta";
     opm_rows *r = NULL;
 
     if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0 &&
@@ -133,11 +134,12 @@ static void remark_graphs(struct cli *cli, opm_trace *t)
                        : capture ? "the capture"
                                  : "like launches outside of graphs");
         else
-            cli_remark(
-                cli,
-                "%" PRId64 " launch%s of graphs: none of %" PRId64
-                " kernels has an operator; --capture takes them from the trace of the capture",
-                launches, launches == 1 ? "" : "es", opm_rows_int(r, 0));
+            cli_remark(cli,
+                       "%" PRId64 " launch%s of graphs: none of %" PRId64
+                       " kernels has an operator; %s",
+                       launches, launches == 1 ? "" : "es", opm_rows_int(r, 0),
+                       opm_rows_int(r, 5) ? "the capture beside it is of other graphs"
+                                          : "--capture takes them from the trace of the capture");
     }
     opm_rows_close(r);
 }

@@ -222,8 +222,7 @@ int source_read(struct sources *s, const struct importer *importer, const char *
 
     if (is_left_out(s->opts->captures, path))
         return source_file(s, path, IMPORT_READ,
-                           "a capture of graphs: kernels of replays take operators from it",
-                           OPM_NULL_ID)
+                           "a capture of graphs, for operators of kernels of replays", OPM_NULL_ID)
                    ? opm__fail(err, OPM_ENOMEM, "%s: out of memory", path)
                    : 0;
     rc = note_run(s, importer, path, &told);

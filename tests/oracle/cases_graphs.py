@@ -15,7 +15,7 @@ def cases(opmeter, work):
             ("capture", capture), ("partial", partial), ("two_sizes", two_sizes),
             ("alike", alike), ("alike_numbered", alike_numbered), ("beside", beside), ("nodes", nodes), ("unnamed", unnamed), ("eager", eager),
             ("same_trace", same_trace), ("alone", alone), ("foreign", foreign),
-            ("one_folder", one_folder)):
+            ("one_folder", one_folder), ("strangers", strangers), ("ranks", ranks)):
         yield f"graphs/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -212,6 +212,45 @@ def one_folder(case, opmeter, folder):
         return operators(opmeter, saved)
 
     case.check("saved", again, truth["operators"], PLANTED)
+
+
+def stats(opmeter, trace):
+    return {row["name"]: row["count"] for row in opmeter.json(
+        "query", "--json", trace, "SELECT name, count FROM import_stat WHERE name GLOB 'graph_capture*'")}
+
+
+def strangers(case, opmeter, folder):
+    """Captures that lie beside a trace: of other graphs, and one of which only the beginning was written."""
+    path, truth = replayed(folder / "other", [32] * 3)
+    captured(folder / "other", 32)
+    other = folder / "other/captures/capture.json"
+    other.write_text(re.sub(r'"kernel": "(?!norm)', '"kernel": "of_another_model_', other.read_text()))
+    case.check("none fits", lambda: operators(opmeter, path.parent), {}, PLANTED)
+    case.check("counted", lambda: stats(opmeter, path.parent), {"graph_capture_strange": 1}, PLANTED)
+    path, truth = replayed(folder / "both", [32] * 3)
+    captured(folder / "both", 32, 8)
+    text = other.read_text()
+    (path.parent / "odd näme #1").write_text(text)
+    begins = text.index("StreamBeginCapture")
+    (path.parent / "cut.json").write_text(text[:text.index("}}", begins) + 2])
+    check(case, opmeter, truth, path.parent)
+    case.check("beside others", lambda: stats(opmeter, path.parent),
+               {"graph_capture_strange": 1, "graph_capture_unread": 1}, PLANTED)
+
+
+def ranks(case, opmeter, folder):
+    """Two ranks with the same correlation numbers, each with a capture of its own, all in one folder."""
+    want = {"operators": {}, "modules": {}, "kernels": 0}
+    for rank, sizes in ((0, (32, 8)), (1, (64, 64, 16))):
+        path, truth = replayed(folder / f"rank{rank}", sizes, seed=rank, call="cuda")
+        for file in (path, captured(folder / f"rank{rank}", *sizes, call="cuda") / "capture.json"):
+            file.write_text(file.read_text().replace(
+                '"schemaVersion"', f'"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "schemaVersion"', 1))
+        for key in ("operators", "modules"):
+            for name, ns in truth[key].items():
+                want[key][name] = want[key].get(name, 0) + ns
+        want["kernels"] += truth["kernels"]
+    check(case, opmeter, want, folder)
 
 
 def serving_cases(opmeter, fixtures):

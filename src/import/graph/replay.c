@@ -757,9 +757,34 @@ static int read_captures(struct linker *l, const struct replay_files *files,
 
     for (size_t i = 0; i < files->n && rc == 0; i++)
         rc = captures_read(&l->from[FROM_CAPTURE], files->path[i], opts, err);
-    for (size_t i = 0; i < files->nfound && rc == 0; i++)
+    for (size_t i = 0; i < files->nfound && rc == 0; i++) {
         rc = captures_read(&l->from[FROM_CAPTURE], files->found[i], opts, err);
+        if (rc != OPM_EFORMAT)
+            continue;
+        store_stat(l->st, STAT_graph_capture_unread, 1);
+        rc = 0;
+    }
     return rc;
+}
+
+/* Captures that nobody asked for, and of which no graph is replayed. */
+static void count_strange(const struct linker *l, const struct replay_files *files)
+{
+    const struct captures *c = &l->from[FROM_CAPTURE];
+
+    for (size_t i = 0; i < files->nfound; i++) {
+        bool fits = false, any = false;
+
+        for (size_t k = 0; k < c->ncapture; k++)
+            any |= strcmp(c->path[c->capture[k].path], files->found[i]) == 0;
+        for (size_t g = 0; g < l->ngraph && !fits; g++)
+            for (size_t k = 0; l->graph[g].origin == FROM_CAPTURE && k < l->graph[g].ncandidate;
+                 k++)
+                fits |= strcmp(c->path[c->capture[l->graph[g].candidate[k].capture].path],
+                               files->found[i]) == 0;
+        if (any && !fits)
+            store_stat(l->st, STAT_graph_capture_strange, 1);
+    }
 }
 
 static int link_kernels(struct linker *l, const struct replay_files *captures,
@@ -781,6 +806,8 @@ static int link_kernels(struct linker *l, const struct replay_files *captures,
         used |= l->graph[i].origin == FROM_CAPTURE;
     if (rc == 0 && captures->n && !used)
         return refuse(l, captures, err);
+    if (rc == 0)
+        count_strange(l, captures);
     return rc ? rc : link_all(l);
 }
 
