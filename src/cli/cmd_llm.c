@@ -77,12 +77,19 @@ static int put_head(struct cli *cli, opm_trace *t)
     s = opm_rows_real(r, 4) / 1e9;
     cli_heading(cli, "Requests: %" PRId64 ", of which %" PRId64 " ended", opm_rows_int(r, 0),
                 opm_rows_int(r, 1));
-    if (s > 0)
-        io_out_addf(&cli->out,
-                    "%" PRId64 " tokens in and %" PRId64
-                    " out in %s: %.1f tokens/s, %.2f requests/s\n",
-                    opm_rows_int(r, 2), opm_rows_int(r, 3), human_ns(span, opm_rows_real(r, 4)),
-                    opm_rows_real(r, 3) / s, opm_rows_real(r, 1) / s);
+    if (s > 0) {
+        bool in = opm_rows_type(r, 2) != OPM_TYPE_NULL, made = opm_rows_type(r, 3) != OPM_TYPE_NULL;
+
+        if (in)
+            io_out_addf(&cli->out, "%" PRId64 " tokens in%s", opm_rows_int(r, 2),
+                        made ? " and " : " ");
+        if (made)
+            io_out_addf(&cli->out, "%" PRId64 "%s out ", opm_rows_int(r, 3), in ? "" : " tokens");
+        io_out_addf(&cli->out, "in %s: ", human_ns(span, opm_rows_real(r, 4)));
+        if (made)
+            io_out_addf(&cli->out, "%.1f tokens/s, ", opm_rows_real(r, 3) / s);
+        io_out_addf(&cli->out, "%.2f requests/s\n", opm_rows_real(r, 1) / s);
+    }
     if (opm_rows_int(r, 5) > 0)
         io_out_addf(&cli->out, "%" PRId64 " time%s a request was set aside for others\n",
                     opm_rows_int(r, 5), human_s(opm_rows_int(r, 5)));

@@ -71,8 +71,7 @@ void otlp_span_begin(struct otlp *o)
                                   .tokens_in = -1,
                                   .tokens_out = -1,
                                   .cached = -1,
-                                  .first_token_ns = OPM_NULL_I64,
-                                  .last_token_ns = OPM_NULL_I64 };
+                                  .first_token_ns = OPM_NULL_I64 };
     o->first_token = o->ntoken;
     buf_clear(&o->args);
     o->w = (struct json_writer){ .buf = &o->args };
@@ -195,7 +194,6 @@ void otlp_event(struct otlp *o, struct text name, int64_t ts_ns)
         o->span.first_token_ns = ts_ns;
     if (first)
         return;
-    o->span.last_token_ns = MAX(o->span.last_token_ns, ts_ns);
     if (!GROW(o->token, o->token_cap, o->ntoken + 1)) {
         o->b.rc = o->b.rc ? o->b.rc : OPM_ENOMEM;
         return;
@@ -222,9 +220,34 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Tokens of the span in order, without what cannot be: one before the request. Where fewer are told
+ * of than were made (senders keep so many events of a span), single ones are not known. */
+static size_t sort_tokens(struct otlp *o)
+{
+    int64_t *token = o->token + o->first_token;
+    size_t n = o->ntoken - o->first_token, early = 0;
+
+    if (!n)
+        return 0;
+    qsort(token, n, sizeof(*token), by_time);
+    while (early < n && token[early] < o->span.start_ns)
+        early++;
+    if (early)
+        store_stat(o->b.st, STAT_otlp_token_early, (int64_t)early);
+    n -= early;
+    memmove(token, token + early, n * sizeof(*token));
+    if (n && o->span.tokens_out > (int64_t)n) {
+        store_stat(o->b.st, STAT_otlp_tokens_few, 1);
+        n = 0;
+    }
+    o->ntoken = o->first_token + n;
+    return n;
+}
+
 static void put_request(struct otlp *o, struct otlp_row *r)
 {
     const struct otlp_span *s = &o->span;
+    int64_t first = s->first_token_ns;
 
     r->gen_ai = s->gen_ai;
     if (!s->gen_ai)
@@ -234,21 +257,21 @@ static void put_request(struct otlp *o, struct otlp_row *r)
         r->name = build_str(&o->b, s->id.p, s->id.len);
     r->model = text_of(o, &s->model);
     r->finish = text_of(o, &s->finish);
-    r->ttft_ns = s->first_token_ns != OPM_NULL_I64 && s->first_token_ns >= s->start_ns
-                     ? s->first_token_ns - s->start_ns
-                     : ns_of(s->ttft_s);
+    r->ntoken = sort_tokens(o);
+    r->first_token = o->first_token;
+    if (r->ntoken) /* what follows is counted from there */
+        first = o->token[r->first_token];
+    else if (s->ttft_s >= 0)
+        first = OPM_NULL_I64;
+    r->ttft_ns =
+        first != OPM_NULL_I64 && first >= s->start_ns ? first - s->start_ns : ns_of(s->ttft_s);
     r->queue_ns = ns_of(s->queue_s);
     r->prefill_ns = ns_of(s->prefill_s);
-    r->dur_ns = o->ntoken > o->first_token && s->last_token_ns >= s->start_ns
-                    ? s->last_token_ns - s->start_ns
+    r->dur_ns = r->ntoken       ? o->token[r->first_token + r->ntoken - 1] - s->start_ns
                 : s->e2e_s >= 0 ? ns_of(s->e2e_s)
                                 : s->end_ns - s->start_ns;
     if (r->ttft_ns != OPM_NULL_I64 && r->ttft_ns > r->dur_ns)
         r->dur_ns = r->ttft_ns; /* of times that were rounded */
-    r->first_token = o->first_token;
-    r->ntoken = o->ntoken - o->first_token;
-    if (r->ntoken)
-        qsort(o->token + r->first_token, r->ntoken, sizeof(*o->token), by_time);
     r->tokens_in = s->tokens_in;
     r->tokens_out = r->ntoken ? (int64_t)r->ntoken : s->tokens_out;
     r->cached = s->cached;

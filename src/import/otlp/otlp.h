@@ -32,7 +32,7 @@ struct otlp_span {
     struct otlp_value request, model, finish;
     double ttft_s, queue_s, prefill_s, e2e_s; /* below 0: not said */
     int64_t tokens_in, tokens_out, cached;    /* likewise */
-    int64_t first_token_ns, last_token_ns;    /* events; OPM_NULL_I64: none */
+    int64_t first_token_ns;                   /* the first event; OPM_NULL_I64: none */
     size_t ntoken;                            /* in otlp.token */
     bool gen_ai;
 };
