@@ -1,7 +1,9 @@
 """cases_llm.py -- requests, iterations and tokens of language models, planted."""
+import json
+
 import numpy
 
-from planted_llm import Request, Server, chance, steady
+from planted_llm import Request, Server, any_events, chance, steady
 
 PLANTED = "planted"
 SEEDS = 24
@@ -14,6 +16,23 @@ def cases(opmeter, work):
         yield f"llm/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
     for seed in range(SEEDS):
         yield f"llm/chance {seed}", lambda case, s=seed: check(case, opmeter, chance(s), folder / f"chance{s}")
+    yield "llm/any events", lambda case: add_up(case, opmeter, folder / "any")
+
+
+def add_up(case, opmeter, folder):
+    """Whatever events say, no time is below 0 and parts are their whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(SEEDS):
+        path = folder / f"{seed}.json"
+        path.write_text(json.dumps(list(any_events(seed))))
+        case.check(f"{seed}", lambda p=path: opmeter.query(p, (
+            "SELECT * FROM request_latency l WHERE min(ttft_ns, queue_ns, coalesce(prefill_ns, 0), coalesce(host_ns, 0)) < 0 OR"
+            " min(e2e_ns, itl_ns) < 0 OR ttft_ns < 0 OR queue_ns < 0 OR e2e_ns < 0 OR preempted_ns < 0 OR tokens_in < 0 OR"
+            " ttft_ns + itl_ns <> e2e_ns OR queue_ns + prefill_ns + host_ns <> ttft_ns OR"
+            " itl_ns <> (SELECT sum(itl_ns) FROM token_gaps g WHERE g.request = l.request)")), [], "they add up")
+        case.check(f"{seed} shares", lambda p=path: opmeter.query(p, (
+            "SELECT iteration FROM (SELECT iteration, sum(time_ns) t, sum(share) s FROM request_shares GROUP BY iteration)"
+            " JOIN iteration_times i USING (iteration) WHERE t <> i.dur_ns OR abs(s - 1) > 1e-9")), [], "they add up")
 
 
 def check(case, opmeter, server, folder):

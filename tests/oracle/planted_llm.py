@@ -138,3 +138,19 @@ def chance(seed):
     requests[0].want += 1  # there is at least one time between tokens
     aside = {rng.randrange(60): (rng.choice(requests).name, rng.randint(1, 30_000)) for _ in range(rng.randint(0, 6))}
     return Server(requests, aside, **how).run()
+
+
+def any_events(seed):
+    """Events as no server tells them: in any order, of nobody, with numbers that cannot be."""
+    rng = random.Random(seed)
+    names = [f"q{i}" for i in range(rng.randint(1, 6))]
+    odd = {"token": {"n": (0, 1, 2, 5, -3, 10**9, 1.5, "2", None)}, "request": {
+        "tokens_in": (0, 5, -1, "9", 2**70, None), "cached": (0, 3, -9)}, "iteration": {}, "member": {
+        "phase": ("prefill", "decode", "x", 3), "tokens_in": (0, 1, -1, 5, 10**12), "context": (1, -1, 10**18)}}
+    for _ in range(rng.randint(5, 80)):
+        kind = rng.choice(("request", "scheduled", "token", "token", "member", "iteration", "preempted", "finished"))
+        args = {"request": rng.choice(names * 2 + [7, "", None, 1.5, True, [1], "x" * 3000])}
+        if rng.random() < .5:
+            args.update({key: rng.choice(values) for key, values in odd.get(kind, {}).items()})
+        yield {"ph": rng.choice("XXXi"), "cat": "llm", "name": kind, "pid": rng.choice((1, 1, 2)), "tid": 1, "ts": rng.randrange(1000),
+               "dur": rng.choice((10, 100, 300, -5)) if kind == "iteration" else rng.choice((0, 0, 5, 50)), "args": args}

@@ -236,6 +236,16 @@ static int text_arg(struct deriver *d, uint32_t row, const char *key, str_id *ou
     return store_str(d->st, buf_str(&d->text), d->text.len, out);
 }
 
+/* A number of tokens. */
+static void amount_arg(struct deriver *d, uint32_t row, const char *key, int64_t *out)
+{
+    span_arg_int(d->st, row, key, out);
+    if (*out == OPM_NULL_I64 || (*out >= 0 && *out <= INT32_MAX))
+        return;
+    store_stat(d->st, STAT_llm_event_odd, 1);
+    *out = OPM_NULL_I64;
+}
+
 static int take_request(struct deriver *d, uint32_t row, str_id name)
 {
     struct request r = { .name = name,
@@ -253,8 +263,8 @@ static int take_request(struct deriver *d, uint32_t row, str_id name)
         store_stat(d->st, STAT_llm_request_again, 1);
         return 0;
     }
-    span_arg_int(d->st, row, "tokens_in", &r.tokens_in);
-    span_arg_int(d->st, row, "cached", &r.cached);
+    amount_arg(d, row, "tokens_in", &r.tokens_in);
+    amount_arg(d, row, "cached", &r.cached);
     if (text_arg(d, row, "model", &r.model) || !GROW(d->request, d->request_cap, d->nrequest + 1) ||
         u64map_put(&d->by_name, name, d->nrequest))
         return OPM_ENOMEM;
@@ -262,7 +272,7 @@ static int take_request(struct deriver *d, uint32_t row, str_id name)
     return 0;
 }
 
-static int take_tokens(struct deriver *d, uint32_t row, uint32_t request)
+static int take_tokens(struct deriver *d, uint32_t row, uint32_t request, int64_t ts)
 {
     struct request *r = &d->request[request];
     uint32_t iteration = iteration_around(d, row);
@@ -276,12 +286,12 @@ static int take_tokens(struct deriver *d, uint32_t row, uint32_t request)
     for (int64_t i = 0; i < n; i++) {
         if (!GROW(d->token, d->token_cap, d->ntoken + 1))
             return OPM_ENOMEM;
-        d->token[d->ntoken++] = (struct token){ request, iteration, r->tokens_out++, d->ts[row] };
+        d->token[d->ntoken++] = (struct token){ request, iteration, r->tokens_out++, ts };
     }
     if (n && r->first_token == OPM_NULL_I64)
-        r->first_token = d->ts[row];
+        r->first_token = ts;
     if (n)
-        r->last_token = d->ts[row];
+        r->last_token = ts;
     return 0;
 }
 
@@ -304,17 +314,12 @@ static int take_member(struct deriver *d, uint32_t row, uint32_t request)
     buf_clear(&d->text);
     m.prefill =
         span_arg_text(d->st, row, "phase", &d->text) && strcmp(buf_str(&d->text), "prefill") == 0;
-    span_arg_int(d->st, row, "tokens_in", &m.tokens_in);
-    span_arg_int(d->st, row, "tokens_out", &m.tokens_out);
-    span_arg_int(d->st, row, "context", &m.context);
-    for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
-        if (*own[i] != OPM_NULL_I64 && (*own[i] < 0 || *own[i] > INT32_MAX)) {
-            store_stat(d->st, STAT_llm_event_odd, 1);
-            *own[i] = OPM_NULL_I64;
-        }
+    amount_arg(d, row, "tokens_in", &m.tokens_in);
+    amount_arg(d, row, "tokens_out", &m.tokens_out);
+    amount_arg(d, row, "context", &m.context);
+    for (size_t i = 0; i < ARRAY_SIZE(sums); i++)
         if (*own[i] != OPM_NULL_I64)
             *sums[i] = *own[i] + (*sums[i] == OPM_NULL_I64 ? 0 : *sums[i]);
-    }
     if (m.prefill && m.tokens_in == OPM_NULL_I64)
         r->tokens_read = -1;
     else if (m.prefill && r->tokens_read >= 0 && r->first_token == OPM_NULL_I64)
@@ -340,6 +345,7 @@ static int take_event(struct deriver *d, uint32_t row, enum role role)
 {
     struct request *r;
     const uint64_t *at;
+    int64_t ts = d->ts[row];
     str_id name;
     int rc = request_name(d, row, &name);
 
@@ -357,21 +363,25 @@ static int take_event(struct deriver *d, uint32_t row, enum role role)
         return 0;
     }
     r = &d->request[*at];
+    if (ts < r->ts && role != ROLE_MEMBER) { /* by another clock, or noted by another thread */
+        store_stat(d->st, STAT_llm_event_early, 1);
+        ts = r->ts;
+    }
     switch (role) {
     case ROLE_TOKEN:
-        return take_tokens(d, row, (uint32_t)*at);
+        return take_tokens(d, row, (uint32_t)*at, ts);
     case ROLE_MEMBER:
         return take_member(d, row, (uint32_t)*at);
     case ROLE_SCHEDULED:
-        resume(r, d->ts[row]);
+        resume(r, ts);
         return 0;
     case ROLE_PREEMPTED:
         r->preemptions++;
         if (r->aside_since == OPM_NULL_I64)
-            r->aside_since = d->ts[row];
+            r->aside_since = ts;
         return 0;
     default:
-        r->end = d->ts[row];
+        r->end = ts;
         if (!r->tokens_out) /* one that ends in the queue never left it otherwise */
             resume(r, r->end);
         return text_arg(d, row, "reason", &r->reason);
