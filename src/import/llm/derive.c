@@ -35,6 +35,7 @@ struct request {
     int64_t ts, end, first_token, last_token, scheduled, aside_since, aside_ns;
     int64_t tokens_in, tokens_out, cached, preemptions;
     int64_t tokens_read; /* of its prompt, in iterations; -1: not known of all */
+    bool in_flight;      /* in an iteration that never ended */
     uint32_t track;
 };
 
@@ -73,6 +74,7 @@ struct deriver {
     size_t nmember, member_cap;
     struct token *token;
     size_t ntoken, token_cap;
+    bool finishes; /* the program says when a request is finished */
     struct buf text;
 };
 
@@ -324,6 +326,7 @@ static int take_member(struct deriver *d, uint32_t row, uint32_t request)
         r->tokens_read = -1;
     else if (m.prefill && r->tokens_read >= 0 && r->first_token == OPM_NULL_I64)
         r->tokens_read += m.tokens_in; /* what is read again was set aside meanwhile */
+    r->in_flight |= d->dur[it->row] < 0;
     it->prefills += m.prefill;
     it->decodes += !m.prefill;
     if (!GROW(d->member, d->member_cap, d->nmember + 1))
@@ -382,6 +385,7 @@ static int take_event(struct deriver *d, uint32_t row, enum role role)
         return 0;
     default:
         r->end = ts;
+        d->finishes = true;
         if (!r->tokens_out) /* one that ends in the queue never left it otherwise */
             resume(r, r->end);
         return text_arg(d, row, "reason", &r->reason);
@@ -401,11 +405,19 @@ static struct cell known(int64_t v)
     return v < 0 ? cell_null() : cell_i64(v);
 }
 
+/* When the last of it was there; OPM_NULL_I64: more was to come when the recording stopped. */
+static int64_t end_of_request(const struct deriver *d, const struct request *r)
+{
+    if (r->end == OPM_NULL_I64 && (d->finishes || r->in_flight))
+        return OPM_NULL_I64;
+    return r->last_token != OPM_NULL_I64 ? r->last_token : r->end;
+}
+
 static int put_requests(const struct deriver *d)
 {
     for (size_t i = 0; i < d->nrequest; i++) {
         const struct request *r = &d->request[i];
-        int64_t end = r->last_token != OPM_NULL_I64 ? r->last_token : r->end;
+        int64_t end = end_of_request(d, r);
         struct cell row[request_col_COUNT] = {
             [request_col_name] = cell_str(r->name),
             [request_col_model] = cell_str(r->model),
