@@ -59,6 +59,18 @@ static bool read_time(const char *text, double *out)
     return false;
 }
 
+/* A sentence; what does not fit in a line is set back. */
+static void put_sentence(struct cli *cli, struct buf *text)
+{
+    struct buf lines = { 0 };
+
+    cli_clean(text);
+    text_wrap(&lines, buf_str(text), 0, 2, cli_text_width());
+    io_out_addf(&cli->out, "%s\n", buf_str(&lines));
+    buf_release(&lines);
+    buf_release(text);
+}
+
 /* One line on all requests. */
 static int put_head(struct cli *cli, opm_trace *t)
 {
@@ -126,14 +138,18 @@ static int put_goodput(struct cli *cli, opm_trace *t, const struct limits *l)
     if (opm_trace_query(t, buf_str(&sql), &r, &err) < 0 || opm_rows_next(r, &err) <= 0) {
         rc = cli_error("%s", err.msg);
     } else {
-        io_out_addf(&cli->out, "\nGoodput: %" PRId64 " of %" PRId64 " requests (%.1f %%), %.2f/s, ",
-                    opm_rows_int(r, 1), opm_rows_int(r, 0), 100 * opm_rows_real(r, 2),
-                    opm_rows_real(r, 3));
-        io_out_addf(&cli->out, "had %s%s%s%s%s\n", l->ttft_ns >= 0 ? "the first token within " : "",
-                    l->ttft_ns >= 0 ? human_ns(ttft, l->ttft_ns) : "",
-                    l->ttft_ns >= 0 && l->itl_ns >= 0 ? " and " : "",
-                    l->itl_ns >= 0 ? "every further one within " : "",
-                    l->itl_ns >= 0 ? human_ns(itl, l->itl_ns) : "");
+        struct buf text = { 0 };
+
+        io_out_addf(&cli->out, "\n");
+        buf_addf(&text, "Goodput: %" PRId64 " of %" PRId64 " requests (%.1f %%), %.2f/s, ",
+                 opm_rows_int(r, 1), opm_rows_int(r, 0), 100 * opm_rows_real(r, 2),
+                 opm_rows_real(r, 3));
+        buf_addf(&text, "had %s%s%s%s%s", l->ttft_ns >= 0 ? "the first token within " : "",
+                 l->ttft_ns >= 0 ? human_ns(ttft, l->ttft_ns) : "",
+                 l->ttft_ns >= 0 && l->itl_ns >= 0 ? " and " : "",
+                 l->itl_ns >= 0 ? "every further one within " : "",
+                 l->itl_ns >= 0 ? human_ns(itl, l->itl_ns) : "");
+        put_sentence(cli, &text);
     }
     opm_rows_close(r);
     buf_release(&sql);
@@ -208,7 +224,7 @@ static int put_slow(struct cli *cli, opm_trace *t)
     char a[HUMAN_ROOM], b[HUMAN_ROOM], c[HUMAN_ROOM];
 
     for (int i = 0; more >= 0; i++) {
-        struct buf name = { 0 };
+        struct buf text = { 0 };
         const char *cause;
 
         more = opm_rows_next(r, &err);
@@ -219,32 +235,31 @@ static int put_slow(struct cli *cli, opm_trace *t)
             cli_heading(cli, "Slow requests: %" PRId64, opm_rows_int(r, 8));
         }
         cause = opm_rows_text(r, 3, NULL);
-        cli_add_name(&name, opm_rows_text(r, 0, NULL) ? opm_rows_text(r, 0, NULL) : "(no name)");
-        cli_clean(&name);
-        io_out_addf(&cli->out, "%s: %s, first token after %s; ", buf_str(&name),
-                    human_ns(a, opm_rows_real(r, 1)), human_ns(b, opm_rows_real(r, 2)));
+        cli_add_name(&text, opm_rows_text(r, 0, NULL) ? opm_rows_text(r, 0, NULL) : "(no name)");
+        buf_addf(&text, ": %s, first token after %s; ",
+                 opm_rows_type(r, 1) ? human_ns(a, opm_rows_real(r, 1)) : "not ended",
+                 opm_rows_type(r, 2) ? human_ns(b, opm_rows_real(r, 2)) : "N/A");
         human_ns(c, opm_rows_real(r, 4));
         if (strcmp(cause, "queue") == 0)
-            io_out_addf(&cli->out, "it waited %s longer than others in the queue\n", c);
+            buf_addf(&text, "it waited %s longer than others in the queue", c);
+        else if (strcmp(cause, "prefill") == 0 && !opm_rows_type(r, 5))
+            buf_addf(&text, "reading its prompt took %s longer", c);
         else if (strcmp(cause, "prefill") == 0)
-            io_out_addf(&cli->out, "reading its prompt of %" PRId64 " tokens took %s longer\n",
-                        opm_rows_int(r, 5), c);
+            buf_addf(&text, "reading its prompt of %" PRId64 " tokens took %s longer",
+                     opm_rows_int(r, 5), c);
         else if (strcmp(cause, "preemption") == 0)
-            io_out_addf(&cli->out,
-                        "it was set aside %" PRId64 " time%s, for %s longer than others\n",
-                        opm_rows_int(r, 6), human_s(opm_rows_int(r, 6)), c);
+            buf_addf(&text, "it was set aside %" PRId64 " time%s, for %s longer than others",
+                     opm_rows_int(r, 6), human_s(opm_rows_int(r, 6)), c);
         else if (strcmp(cause, "prefill of others") == 0)
-            io_out_addf(&cli->out,
-                        "it made tokens in iterations that read prompts of others: %s more\n", c);
+            buf_addf(&text, "it made tokens in iterations that read prompts of others: %s more", c);
         else if (strcmp(cause, "more tokens") == 0)
-            io_out_addf(&cli->out,
-                        "it made more tokens, %" PRId64 ", for which it took %s longer\n",
-                        opm_rows_int(r, 7), c);
+            buf_addf(&text, "it made more tokens, %" PRId64 ", for which it took %s longer",
+                     opm_rows_int(r, 7), c);
         else
-            io_out_addf(
-                &cli->out, "%s took %s longer\n",
-                strcmp(cause, "host") == 0 ? "the host, outside of iterations," : "its decode", c);
-        buf_release(&name);
+            buf_addf(&text, "%s took %s longer",
+                     strcmp(cause, "host") == 0 ? "the host, outside of iterations," : "its decode",
+                     c);
+        put_sentence(cli, &text);
     }
     opm_rows_close(r);
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
@@ -272,13 +287,18 @@ static int put_cache(struct cli *cli, opm_trace *t)
 
     if (more >= 0)
         more = opm_rows_next(r, &err);
-    if (more > 0)
-        io_out_addf(&cli->out,
-                    "\nKV cache: %s for each token of a row, %s at its peak of %" PRId64
-                    " tokens; %s were held for it\n",
-                    human_bytes(token, (uint64_t)opm_rows_int(r, 0)),
-                    human_bytes(peak, (uint64_t)(opm_rows_int(r, 0) * opm_rows_int(r, 1))),
-                    opm_rows_int(r, 1), human_bytes(held, (uint64_t)opm_rows_int(r, 2)));
+    if (more > 0) {
+        struct buf text = { 0 };
+
+        io_out_addf(&cli->out, "\n");
+        buf_addf(&text,
+                 "KV cache: %s for each token of a row, %s at its peak of %" PRId64
+                 " tokens; %s were held for it",
+                 human_bytes(token, (uint64_t)opm_rows_int(r, 0)),
+                 human_bytes(peak, (uint64_t)(opm_rows_int(r, 0) * opm_rows_int(r, 1))),
+                 opm_rows_int(r, 1), human_bytes(held, (uint64_t)opm_rows_int(r, 2)));
+        put_sentence(cli, &text);
+    }
     opm_rows_close(r);
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
