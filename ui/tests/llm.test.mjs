@@ -1,6 +1,7 @@
 // The page of language models, against what the trace was planned to be.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { at, becomes, settled } from "./stage.mjs";
 import { LLM, LLM_GAP, LLM_HOST, LLM_PLAN, LLM_TOKENS, SERVING } from "./traces.mjs";
@@ -77,6 +78,23 @@ export default (stage) => [
         const none = await open(at(stage.id(SERVING), "llm"));
         await settled(none);
         await none.locator(".nav-link", { hasText: "Language model" }).waitFor();
+    }],
+    ["what a server does not say is not known, and never 0", async (open) => {
+        const file = join(stage.work, "otlp.json");
+        const span = (spanId, ms, more) => ({
+            traceId: "1".repeat(32), spanId, name: "llm_request", startTimeUnixNano: "1000000000", endTimeUnixNano: `${1000 + ms}000000`,
+            attributes: [{ key: "gen_ai.request.id", value: { stringValue: `r${ms}` } }, { key: "gen_ai.latency.e2e", value: { doubleValue: ms / 1000 } }, ...more],
+        });
+        writeFileSync(file, JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [
+            span("a".repeat(16), 100, []), span("b".repeat(16), 50, [{ key: "gen_ai.usage.output_tokens", value: { intValue: "7" } }])] }] }] }));
+        const base = await stage.serve([file]);
+        const [{ id }] = await stage.get("/api/traces", base);
+        const page = await open(`${base}/${at(id, "llm")}`);
+        const figures = (await page.locator(".figures").first().innerText()).split("\n");
+        assert.equal(figures[figures.indexOf("tokens in") + 1], "N/A");
+        assert.equal(figures[figures.indexOf("tokens out") + 1], "7");
+        assert.equal(await card(page, "Requests").getByText("parts not known").count(), 2);
+        assert.equal(await card(page, "Requests").getByText("not ended").count(), 0);
     }],
     ...["light", "dark"].map((theme) => [`fits a phone, a laptop and a large screen, ${theme}`, async (open) => {
         for (const [width, height] of [[390, 844], [1280, 800], [1920, 1080]]) {

@@ -39,14 +39,16 @@ function Head({ requests, latency, phases }: { requests: LlmRequest[]; latency: 
     const from = requests.reduce((least, r) => Math.min(least, r.ts), Infinity);
     const to = ended.reduce((most, r) => Math.max(most, r.ts + r.e2e_ns!), -Infinity);
     const phase = (name: string) => phases.find((p) => p.phase === name)?.tokens_per_s ?? null;
+    const tokens = (of: (r: LlmRequest) => number | null) => (requests.every((r) => of(r) === null) ? null : sum(requests, of));
+    const made = tokens((r) => r.tokens_out);
     return (
         <div class="figures">
             {requests.length > 0 && (
                 <>
                     <Figure label="requests" value={count(requests.length)} hint={`${count(ended.length)} ended`} />
-                    <Figure label="tokens in" value={count(sum(requests, (r) => r.tokens_in))} />
-                    <Figure label="tokens out" value={count(sum(requests, (r) => r.tokens_out))} />
-                    <Figure label="output tokens" value={to > from ? rate((sum(requests, (r) => r.tokens_out) * 1e9) / (to - from)) : NA}
+                    <Figure label="tokens in" value={count(tokens((r) => r.tokens_in))} />
+                    <Figure label="tokens out" value={count(made)} />
+                    <Figure label="output tokens" value={to > from && made !== null ? rate((made * 1e9) / (to - from)) : NA}
                             hint="from the first arrival to the last token" />
                     <Figure label="TTFT, median" value={ns(of("time to first token")?.median_ns)} />
                     <Figure label="ITL, median" value={ns(of("between tokens (ITL)")?.median_ns)} />
@@ -73,7 +75,7 @@ const LATENCY_COLUMNS: Column<LlmLatency>[] = [
 function Parts({ of, most }: { of: LlmRequest; most: number }) {
     const theme = useTheme();
     const parts = partsOf(of);
-    if (!parts) return <span class="muted">not ended</span>;
+    if (!parts) return <span class="muted">{of.e2e_ns === null ? "not ended" : "parts not known"}</span>;
     return (
         <span class="request-parts" role="img" aria-label={parts.map((p) => `${p.name} ${ns(p.ns)}`).join(", ")}>
             {parts.filter((p) => p.ns > 0).map((p) => (
