@@ -1,6 +1,8 @@
 /* error.c -- see error.h. */
 #include "base/error.h"
 
+#include "base/redact.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -14,6 +16,7 @@ int opm__fail(opm_error *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
     va_end(ap);
+    redact_passwords(err->msg); /* what was mistyped is repeated */
     for (char *p = err->msg; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';

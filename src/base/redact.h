@@ -61,15 +61,37 @@ static inline bool redact_hides(const char *list, const char *key)
     return false;
 }
 
-/* Whatever the list says, a command line is told without passwords of URLs: scheme://user:*@host.
- */
+/* Where user and password may begin: behind scheme://, and behind clickhouse, also if its slashes
+ * are mistyped; NULL: nowhere from here on. *ours: it is the latter. */
+static inline char *redact_next_url(char *text, bool *ours)
+{
+    char *url = strstr(text, "://"), *own = text;
+
+    for (own = strstr(own, "clickhouse"); own; own = strstr(own, "clickhouse")) {
+        own += strlen("clickhouse");
+        own += own[0] == 's' && (own[1] == ':' || own[1] == '/');
+        if (*own == ':' || *own == '/')
+            break;
+    }
+    if (own)
+        own += strspn(own, ":/");
+    if (url)
+        url += strlen("://");
+    *ours = own && (!url || own <= url);
+    return *ours ? own : url;
+}
+
+/* Whatever the list says, a command line and a message are told without passwords of URLs:
+ * scheme://user:*@host. */
 static inline void redact_passwords(char *text)
 {
-    for (char *at = strstr(text, "://"); at; at = strstr(at, "://")) {
+    bool ours;
+
+    for (char *at = redact_next_url(text, &ours); at; at = redact_next_url(at, &ours)) {
         char *colon, *end, *host;
 
-        at += 3;
-        end = host = at + strcspn(at, " \t\n\"'/?#");
+        /* Of those that we are given the last '@' ends the password, whatever is in it. */
+        end = host = at + strcspn(at, ours ? " \t\n\"'" : " \t\n\"'/?#");
         colon = (char *)memchr(at, ':', (size_t)(end - at));
         while (host > at && *host != '@')
             host--;

@@ -113,8 +113,6 @@ static int take_option(struct click_http *h, const char *text, size_t len, bool 
     char *value = equals ? part(equals + 1, len - key - 1) : NULL;
     int rc = 0;
 
-    if (!value && memchr(text, '@', len))
-        return opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     if (!value)
         return opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s has no value", (int)MIN(len, 60),
                          text);
@@ -134,8 +132,6 @@ static int take_option(struct click_http *h, const char *text, size_t len, bool 
     } else if (IS("timeout") || IS("tries")) {
         rc = opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s=%.60s: a number from 1 on is needed",
                        (int)key, text, value);
-    } else if (memchr(text, '@', key)) {
-        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     } else {
         rc = opm__fail(err, OPM_EINVAL,
                        "clickhouse://: %.*s=%.60s is no option that it has: cluster=NAME, tls=1, "
@@ -200,6 +196,9 @@ static int parse_url(struct click_http *h, const char *url, opm_error *err)
         if (colon)
             h->password = part(colon + 1, (size_t)(hosts - 1 - colon - 1));
     }
+    /* It is of no option, but ends a password that has a '?' in it, which is not to be repeated. */
+    if (query && strchr(query, '@'))
+        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: in a name or password %s", SPELLING);
     while (query && *query && rc == 0) {
         size_t n = strcspn(query + 1, "&");
 

@@ -3,6 +3,7 @@
 
 #include "base/environment.h"
 #include "base/glyph.h"
+#include "base/redact.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -57,6 +58,9 @@ static void say(const char *msg, const char *tail)
 
     buf_addf(&b, "opmeter: %s%s", msg, tail);
     cli_clean(&b); /* names and paths in it are not ours */
+    if (!b.failed)
+        redact_passwords(b.data);
+    b.len = b.failed ? 0 : strlen(b.data);
     buf_addc(&b, '\n');
     fputs(b.failed ? "opmeter: out of memory\n" : buf_str(&b), stderr);
     buf_release(&b);
