@@ -44,7 +44,7 @@ static int index_of(struct u64map *map, uint64_t key, size_t n, uint32_t *out, b
 int events_process(struct events *ev, const struct event_info *info, const struct member *pid,
                    uint32_t *out)
 {
-    struct ev_process p = { 0 };
+    struct ev_process p = { .rank = OPM_NULL_I64 };
     uint64_t key;
     bool is_new;
 
@@ -154,6 +154,9 @@ int events_write_tracks(struct events *ev)
         row[track_col_host] = cell_str(ev->host);
         if (p) {
             row[track_col_pid] = cell_i64(p->pid);
+            row[track_col_rank] = cell_i64(p->rank);
+            if (p->host)
+                row[track_col_host] = cell_str(p->host);
             row[track_col_process] = cell_str(p->name ? p->name : p->fallback);
         }
         if (store_add(ev->st, TABLE_track, row, NULL))

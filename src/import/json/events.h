@@ -92,6 +92,9 @@ struct ev_track {
 struct ev_process {
     int64_t pid; /* or OPM_NULL_I64 */
     str_id name, fallback, labels;
+    /* For the dialect to set. */
+    str_id host;  /* or 0: events.host */
+    int64_t rank; /* or OPM_NULL_I64 */
 };
 
 struct dialect {

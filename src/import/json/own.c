@@ -147,12 +147,31 @@ static int own_fact(struct events *ev, const char *key, const char *json, size_t
     return rc;
 }
 
+/* "HOST, rank N", or either of them (export/timeline.h). */
+static int take_labels(struct events *ev, struct ev_process *p)
+{
+    const char *text = store_text(ev->st, p->labels), *comma = strrchr(text, ',');
+    const char *last = comma && comma[1] == ' ' ? comma + 2 : text;
+    size_t host = strlen(text), digits = 0;
+
+    if (strncmp(last, "rank ", 5) == 0)
+        digits = strspn(last + 5, "0123456789");
+    if (digits && digits < 10 && last[5 + digits] == '\0') {
+        p->rank = strtol(last + 5, NULL, 10);
+        host = last > text ? (size_t)(last - 2 - text) : 0;
+    }
+    return host ? store_str(ev->st, text, host, &p->host) : 0;
+}
+
 static int own_finish(struct events *ev)
 {
     const struct own *s = state(ev);
 
     if (!s)
         return OPM_ENOMEM;
+    for (size_t i = 0; i < ev->nprocess; i++)
+        if (ev->process[i].labels && take_labels(ev, &ev->process[i]))
+            return OPM_ENOMEM;
     if (s->boot[0] && s->monotonic_ns != OPM_NULL_I64)
         import_set_monotonic(ev->src, s->boot,
                              (int64_t)((uint64_t)s->monotonic_ns + (uint64_t)s->start_ns));
