@@ -1,12 +1,14 @@
 /* reduce.c -- see reduce.h. */
 #include "catalog/reduce.h"
 
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/quantile.h"
 #include "base/sketch.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,11 +224,19 @@ static double fact_real(const struct reduction *r, const char *key)
     return text && end != text ? v : (double)NAN;
 }
 
+/* A time since 1970 in ns has more digits than a real number keeps. */
 static int64_t fact_int(const struct reduction *r, const char *key)
 {
+    const char *text = fact(r, key);
     double v = fact_real(r, key);
+    long long whole;
+    char *end = NULL;
 
-    return fabs(v) < 9e18 ? (int64_t)v : RUNSDB_NONE;
+    errno = 0;
+    whole = text ? strtoll(text, &end, 10) : 0;
+    if (!(fabs(v) < 9e18))
+        return RUNSDB_NONE;
+    return end != text && *end == '\0' && errno == 0 ? whole : (int64_t)v;
 }
 
 static int row_name(struct reduction *r, const opm_rows *rows)
@@ -283,7 +293,7 @@ static void fill_run(struct reduction *r, const struct reduce_said *said, struct
     int64_t began = fact_int(r, "clock.start_realtime_ns"), shift = fact_int(r, "trace.start_ns");
 
     run->added_ns = said->now_ns;
-    run->began_ns = began > 0 ? began + MAX(shift, 0) : said->now_ns;
+    run->began_ns = began > 0 ? add_ns(began, MAX(shift, 0)) : said->now_ns;
     run->model = first_of(keep_text(r, said->model), fact(r, "model.name"));
     if (!run->model && said->trace) /* nobody says: the file's name is better than nothing */
         run->model =
