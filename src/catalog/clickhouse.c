@@ -556,7 +556,9 @@ int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **o
     } else {
         const struct click_request q = { .sql = buf_str(&text),
                                          .host = SIZE_MAX,
-                                         .settings = "&readonly=2&join_default_strictness=ALL" };
+                                         .settings =
+                                             "&readonly=2&join_default_strictness=ALL"
+                                             "&max_query_size=16777216&max_ast_elements=1000000" };
 
         rc = click_http_do(&c->http, &q, &a, err);
     }

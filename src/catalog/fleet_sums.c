@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/sketch.h"
 #include "catalog/questions.h"
+#include "catalog/recordings.h"
 #include "catalog/walk.h"
 
 #include <math.h>
@@ -591,19 +592,20 @@ static int each_rank(void *user, struct fleetrows *rows)
             return OPM_ENOMEM;
         c[ranks_col_rank].i = rank;
         c[ranks_col_recordings].i = c[ranks_col_spans].i = 0;
+        c[ranks_col_left_out].i = c[ranks_col_lost].i = 0;
     }
     c[ranks_col_recordings].i++;
     c[ranks_col_spans].i += fleetrows_int(rows, 4);
     c[ranks_col_host].text = answer_keep(out, fleetrows_text(rows, 1, NULL));
     c[ranks_col_machine].text = answer_keep(out, fleetrows_text(rows, 2, NULL));
     c[ranks_col_trace].text = answer_keep(out, fleetrows_text(rows, 3, NULL));
+    c[ranks_col_world].i = MAX(c[ranks_col_world].i, fleetrows_int(rows, 5));
     return 0;
 }
 
-static int each_rank_steps(void *user, struct fleetrows *rows)
+/* Its row; NULL: there is none. */
+static struct answer_cell *row_of_rank(const struct answer *out, int64_t rank)
 {
-    struct answer *out = user;
-    int64_t rank = fleetrows_int(rows, 0);
     size_t low = 0, high = out->nrow;
 
     while (low < high) {
@@ -614,26 +616,57 @@ static int each_rank_steps(void *user, struct fleetrows *rows)
         else
             high = mid;
     }
-    if (low < out->nrow && out->cell[low * ranks_col_COUNT + ranks_col_rank].i == rank) {
-        struct answer_cell *c = &out->cell[low * ranks_col_COUNT];
+    return low < out->nrow && out->cell[low * ranks_col_COUNT + ranks_col_rank].i == rank
+               ? &out->cell[low * ranks_col_COUNT]
+               : NULL;
+}
 
+static int each_rank_steps(void *user, struct fleetrows *rows)
+{
+    struct answer_cell *c = row_of_rank(user, fleetrows_int(rows, 0));
+
+    if (c) {
         c[ranks_col_steps].i = fleetrows_int(rows, 1);
         c[ranks_col_mean_ns].f = fleetrows_real(rows, 2) / fleetrows_real(rows, 1);
     }
     return 0;
 }
 
+static int each_rank_lost(void *user, struct fleetrows *rows)
+{
+    struct answer_cell *c = row_of_rank(user, fleetrows_int(rows, 0));
+
+    if (c)
+        c[ranks_col_lost].i = 1;
+    return 0;
+}
+
 int ask_ranks(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)
 {
-    int rc = ask_rows(db, job, each_rank, out, err,
-                      "SELECT rank, host, machine, trace, spans FROM rank_file WHERE job = %s"
-                      " ORDER BY rank, began_ns",
-                      ASK_JOB);
+    const struct left_out *left_out;
+    int rc =
+        ask_rows(db, job, each_rank, out, err,
+                 "SELECT rank, host, machine, trace, spans, world FROM rank_file WHERE job = %s"
+                 " ORDER BY rank, began_ns",
+                 ASK_JOB);
 
     if (rc == 0)
         rc = ask_rows(db, job, each_rank_steps, out, err,
                       "SELECT rank, count(*) AS n, sum(total_ns) AS all_ns FROM rank_step"
                       " WHERE job = %s AND warmup = 0 GROUP BY rank",
                       ASK_JOB);
+    if (rc == 0)
+        rc = ask_rows(db, job, each_rank_lost, out, err,
+                      "SELECT rank, count(*) AS n FROM rank_advice WHERE job = %s"
+                      " AND rule = 'lost_data' GROUP BY rank",
+                      ASK_JOB);
+    if (rc == 0)
+        rc = left_out_get(db, job, &left_out, err);
+    for (size_t i = 0; rc == 0 && i < out->nrow; i++) {
+        struct answer_cell *c = &out->cell[i * ranks_col_COUNT];
+
+        c[ranks_col_left_out].i = (int64_t)left_out_of(left_out, c[ranks_col_rank].i);
+        c[ranks_col_recordings].i += c[ranks_col_left_out].i;
+    }
     return rc;
 }

@@ -6,6 +6,7 @@
 #include "base/system.h"
 #include "catalog/clickhouse.h"
 #include "catalog/kind.h"
+#include "catalog/recordings.h"
 
 #include <errno.h>
 #include <math.h>
@@ -51,6 +52,7 @@ struct fleetdb {
     struct fleet_unit unit;
     int64_t batch;
     struct dbquery *insert[ROLLUP_COUNT];
+    struct left_out left_out;
 };
 
 struct fleetrows {
@@ -135,6 +137,7 @@ void fleetdb_close(struct fleetdb *db)
     finish_inserts(db);
     dbfile_close(db->file);
     clickhouse_close(db->click);
+    left_out_release(&db->left_out);
     mem_free(db->name);
     mem_free(db);
 }
@@ -142,6 +145,11 @@ void fleetdb_close(struct fleetdb *db)
 const char *fleetdb_name(const struct fleetdb *db)
 {
     return db->click ? clickhouse_name(db->click) : db->name;
+}
+
+struct left_out *fleetdb_left_out(struct fleetdb *db)
+{
+    return &db->left_out;
 }
 
 /* -- adding -- */

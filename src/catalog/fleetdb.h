@@ -79,6 +79,7 @@ enum fleetdb_use { FLEETDB_READ, FLEETDB_ADD };
 int fleetdb_open(struct fleetdb **out, const char *where, enum fleetdb_use use, opm_error *err);
 void fleetdb_close(struct fleetdb *db); /* NULL is fine */
 const char *fleetdb_name(const struct fleetdb *db);
+struct left_out *fleetdb_left_out(struct fleetdb *db); /* kept for recordings.h */
 
 /* What is added at once. */
 struct fleet_unit {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "catalog/recordings.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -120,8 +121,12 @@ int ask_rows(struct fleetdb *db, const char *job, ask_each *each, void *user, op
     struct buf sql = { 0 };
     char text[2000];
     const char *from = text;
+    const struct left_out *left_out = NULL;
     va_list ap;
-    int rc, n;
+    int rc = job ? left_out_get(db, job, &left_out, err) : 0, n;
+
+    if (rc < 0)
+        return rc;
 
     va_start(ap, fmt);
     n = vsnprintf(text, sizeof(text), fmt, ap);
@@ -129,6 +134,7 @@ int ask_rows(struct fleetdb *db, const char *job, ask_each *each, void *user, op
     for (const char *at = strstr(from, ASK_JOB); at; at = strstr(from, ASK_JOB)) {
         buf_add(&sql, from, (size_t)(at - from));
         fleetdb_quote(db, &sql, job ? job : "");
+        buf_adds(&sql, left_out ? buf_str(&left_out->sql) : "");
         from = at + strlen(ASK_JOB);
     }
     buf_adds(&sql, from);

@@ -81,7 +81,8 @@ const char *answer_keep(struct answer *a, const char *text); /* a copy; NULL whe
 void answer_sort(struct answer *a, int (*order)(const void *, const void *));
 void answer_cut(struct answer *a, size_t nrow);
 
-/* Run SQL that is made as printf() does; ASK_JOB in it becomes the job as a text in quotes. */
+/* Run SQL that is made as printf() does; ASK_JOB in it, behind "job = ", becomes the job as a text
+ * in quotes, and what leaves out recordings that do not count (recordings.h). */
 #define ASK_JOB "\x01"
 typedef int ask_each(void *user, struct fleetrows *rows);
 __attribute__((format(printf, 6, 7))) int ask_rows(struct fleetdb *db, const char *job,

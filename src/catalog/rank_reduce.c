@@ -1,6 +1,7 @@
 /* rank_reduce.c -- see rank_reduce.h. */
 #include "catalog/rank_reduce.h"
 
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -39,6 +40,8 @@ struct reducing {
     const struct rank_said *said;
     opm_error *err;
     int64_t began_ns;  /* of the trace, since 1970; 0: unknown */
+    struct buf host;   /* of the rank, as its tracks have it */
+    int64_t world;     /* ranks of the job; FLEETDB_NONE: unknown */
     const char *where; /* SQL that chooses rows of the rank, of a table with a column rank */
     struct span_of_step *step;
     size_t nstep, step_cap;
@@ -114,7 +117,7 @@ static int put_step(struct reducing *r, const opm_rows *rows)
                                  .found_by = str(rows, 2),
                                  .warmup = opm_rows_int(rows, 3),
                                  .outlier = opm_rows_int(rows, 4),
-                                 .ts_ns = r->began_ns + opm_rows_int(rows, 5),
+                                 .ts_ns = add_ns(r->began_ns, opm_rows_int(rows, 5)),
                                  .total_ns = opm_rows_int(rows, 6),
                                  .gap_ns = i64(rows, 7),
                                  .forward_ns = i64(rows, 8),
@@ -129,8 +132,9 @@ static int put_step(struct reducing *r, const opm_rows *rows)
         return no_memory(r);
     if (row.num == FLEETDB_NONE)
         row.num = (int64_t)r->nstep;
-    r->step[r->nstep++] = (struct span_of_step){ opm_rows_int(rows, 5),
-                                                 opm_rows_int(rows, 5) + row.total_ns, row.num };
+    r->step[r->nstep++] =
+        (struct span_of_step){ opm_rows_int(rows, 5), add_ns(opm_rows_int(rows, 5), row.total_ns),
+                               row.num };
     return fleetdb_put_rank_step(r->db, &row, r->err);
 }
 
@@ -170,7 +174,7 @@ static int put_exchange(struct reducing *r, const opm_rows *rows)
                                      .name = str(rows, 1),
                                      .nth = opm_rows_int(rows, 2),
                                      .warmup = opm_rows_int(rows, 3),
-                                     .ts_ns = r->began_ns + opm_rows_int(rows, 4),
+                                     .ts_ns = add_ns(r->began_ns, opm_rows_int(rows, 4)),
                                      .dur_ns = opm_rows_int(rows, 5),
                                      .bytes = i64(rows, 9),
                                      .ranks = i64(rows, 10),
@@ -202,7 +206,7 @@ static int put_fact(struct reducing *r, const opm_rows *rows)
 static int put_span(struct reducing *r, const opm_rows *rows)
 {
     struct rank_span_row row = { .num = num_of(rows, 0),
-                                 .ts_ns = r->began_ns + opm_rows_int(rows, 1),
+                                 .ts_ns = add_ns(r->began_ns, opm_rows_int(rows, 1)),
                                  .dur_ns = opm_rows_int(rows, 2) < 0 ? FLEETDB_NONE
                                                                      : opm_rows_int(rows, 2),
                                  .self_ns = i64(rows, 3),
@@ -558,14 +562,34 @@ static int put_rest(struct reducing *r)
     return rc;
 }
 
+static int each_world(struct reducing *r, const opm_rows *rows)
+{
+    int64_t world = opm_rows_int(rows, 0);
+
+    if (world > 0)
+        r->world = world;
+    return 0;
+}
+
+static int each_machine(struct reducing *r, const opm_rows *rows)
+{
+    const char *text = str(rows, 0);
+
+    buf_clear(&r->host);
+    buf_adds(&r->host, text ? text : "");
+    return r->host.failed ? no_memory(r) : 0;
+}
+
 static int put_file(struct reducing *r, const struct kept_run *run, int64_t began_ns)
 {
+    /* Lines of a rank know it better than the facts of a trace that has several ranks. */
+    int rc = each(r, each_machine, "SELECT max(host) FROM track WHERE host <> '' AND %s", r->where);
     int64_t spans = opm_trace_rows(r->t, "span");
     struct rank_file_row row = { .run = run->id,
-                                 .host = run->host,
+                                 .host = r->host.len ? buf_str(&r->host) : run->host,
                                  .machine = run->machine,
                                  .model = run->model,
-                                 .world = r->said->world,
+                                 .world = r->world,
                                  .began_ns = began_ns,
                                  .dur_ns = opm_trace_end(r->t),
                                  .steps = (int64_t)r->nstep,
@@ -574,7 +598,7 @@ static int put_file(struct reducing *r, const struct kept_run *run, int64_t bega
                                  .version = run->version ? run->version : OPMETER_VERSION,
                                  .added_ns = r->said->now_ns };
 
-    return fleetdb_put_rank_file(r->db, &row, r->err);
+    return rc < 0 ? rc : fleetdb_put_rank_file(r->db, &row, r->err);
 }
 
 static int put_spans(struct reducing *r)
@@ -685,6 +709,12 @@ static int add_ranks(struct reducing *r, const int64_t *rank, size_t n, const st
     char where[80];
     int rc = 0;
 
+    r->world = r->said->world;
+    if (r->world == FLEETDB_NONE)
+        rc = each(r, each_world,
+                  "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'distributed.world_size'");
+    if (rc < 0)
+        return rc;
     r->where = "1";
     if (n < 2) {
         int64_t which = r->said->rank >= 0 ? r->said->rank : n ? rank[0] : r->said->otherwise;
@@ -728,6 +758,7 @@ int rank_reduce(struct fleetdb *db, opm_trace *t, const struct rank_said *said,
     mem_free(r.op);
     sketch_release(&r.sketch);
     buf_release(&r.hex);
+    buf_release(&r.host);
     buf_release(&r.key);
     buf_release(&r.next);
     mem_free(r.step);

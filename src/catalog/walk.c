@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "catalog/questions.h"
+#include "catalog/recordings.h"
 
 #include <string.h>
 
@@ -177,6 +178,7 @@ void walk_ops_where(struct fleetdb *db, const struct walk_ops *w, struct buf *sq
 {
     buf_addf(sql, " FROM %s WHERE job = ", w->table);
     fleetdb_quote(db, sql, w->job);
+    buf_adds(sql, w->left_out);
     if (w->from) {
         buf_adds(sql, " AND name >= ");
         fleetdb_quote(db, sql, w->from);
@@ -192,11 +194,15 @@ int walk_ops(struct fleetdb *db, const char *job, int (*each)(void *user, const 
     struct units u = { 0 };
     struct walk_ops w = { .job = job };
     struct buf sql = { 0 };
+    const struct left_out *left_out;
     int rc = ask_rows(db, job, each_unit, &u, err,
                       "SELECT unit, count(*) AS n FROM (SELECT rank, run, unit FROM rank_batch"
                       " WHERE job = %s GROUP BY rank, run, unit) AS s GROUP BY unit",
                       ASK_JOB);
 
+    if (rc == 0)
+        rc = left_out_get(db, job, &left_out, err);
+    w.left_out = rc == 0 ? buf_str(&left_out->sql) : "";
     w.sums = u.sums >= u.rollups;
     w.table = w.sums ? "rank_op_sum" : "rank_op";
     if (rc == 0 && !fleetdb_answers_whole(db))

@@ -24,10 +24,10 @@ int walk_meetings(struct fleetdb *db, const char *job,
 /* Operators of a job, whole names at a time, so that what ClickHouse answers has a bound (a file
  * gives row by row, all at once). */
 struct walk_ops {
-    const char *table;     /* rank_op_sum where every recording has that, else rank_op */
-    bool sums;             /* it is the former */
-    const char *from, *to; /* names, both included; NULL: all */
-    const char *job;
+    const char *table;          /* rank_op_sum where every recording has that, else rank_op */
+    bool sums;                  /* it is the former */
+    const char *from, *to;      /* names, both included; NULL: all */
+    const char *job, *left_out; /* SQL: recordings that do not count */
 };
 
 int walk_ops(struct fleetdb *db, const char *job, int (*each)(void *user, const struct walk_ops *w),

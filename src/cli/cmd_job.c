@@ -21,7 +21,8 @@ static const char about[] =
 #define MAP_ROWS 24
 #define MAP_COLUMNS 60
 #define ROWS_SHOWN 6
-#define TOGETHER_SHOWN 3                    /* numbers of up to 20 digits */
+#define NUMBERS_SHOWN 3 /* numbers of up to 20 digits */
+#define NUMBERS_ROOM 80
 #define DRIFT_FROM_NS INT64_C(600000000000) /* shorter recordings tell nothing of hours */
 
 static const char *const shows[ASK_COUNT + 1] = {
@@ -258,30 +259,38 @@ static int print_map(struct cli *cli, struct fleetdb *db, const char *job)
 
 /* -- one page -- */
 
+/* "3, 7, 12, ...": the n-th number is added to `room`. */
+static void add_number(char room[NUMBERS_ROOM], size_t n, int64_t number)
+{
+    size_t len = strlen(room);
+
+    if (n < NUMBERS_SHOWN)
+        snprintf(room + len, NUMBERS_ROOM - len, "%s%" PRId64, n ? ", " : "", number);
+    else if (n == NUMBERS_SHOWN)
+        snprintf(room + len, NUMBERS_ROOM - len, ", ...");
+}
+
 /* Ranks that come late together; false: there are none. */
 static bool tell_together(struct cli *cli, const struct answer *a)
 {
-    char room[HUMAN_ROOM], ranks[80] = "";
+    char room[HUMAN_ROOM], ranks[NUMBERS_ROOM] = "";
     const struct answer_cell *most = NULL;
-    size_t n = 0, len = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < a->nrow; i++) {
         const struct answer_cell *c = answer_at(a, i, 0);
 
         if (c[late_col_together_ns].i == FLEETDB_NONE)
             continue;
-        if (n++ < TOGETHER_SHOWN)
-            len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%" PRId64, len ? ", " : "",
-                                    c[late_col_rank].i);
+        add_number(ranks, n++, c[late_col_rank].i);
         if (!most || c[late_col_together_ns].i > most[late_col_together_ns].i)
             most = c;
     }
     if (most)
         cli_tell(cli,
-                 "%zu ranks (%s%s) come late together: if they came as the next one does, the job "
+                 "%zu ranks (%s) come late together: if they came as the next one does, the job "
                  "would save %s. Stages of a pipeline meet like that, too.",
-                 n, ranks, n > TOGETHER_SHOWN ? ", ..." : "",
-                 human_ns(room, (double)most[late_col_together_ns].i));
+                 n, ranks, human_ns(room, (double)most[late_col_together_ns].i));
     return most != NULL;
 }
 
@@ -347,6 +356,53 @@ static int print_part(struct cli *cli, struct fleetdb *db, const char *job, enum
     return rc;
 }
 
+/* Numbers from `from` to below `to` are added to `room`, behind n others. */
+static size_t add_numbers(char room[NUMBERS_ROOM], size_t n, int64_t from, int64_t to)
+{
+    if (to <= from)
+        return n;
+    for (int64_t i = from; i < to && i <= from + NUMBERS_SHOWN; i++)
+        add_number(room, n + (size_t)(i - from), i);
+    return n + (size_t)(to - from);
+}
+
+/* What figures are not of: ranks that are not here, recordings that do not count or are damaged. */
+static void print_missing(struct cli *cli, const struct answer *ranks)
+{
+    char absent[NUMBERS_ROOM] = "", twice[NUMBERS_ROOM] = "", lost[NUMBERS_ROOM] = "";
+    size_t nabsent = 0, ntwice = 0, nlost = 0;
+    int64_t world = 0, next = 0, left_out = 0;
+
+    for (size_t i = 0; i < ranks->nrow; i++)
+        world = MAX(world, answer_at(ranks, i, ranks_col_world)->i);
+    for (size_t i = 0; i < ranks->nrow; i++) {
+        const struct answer_cell *c = answer_at(ranks, i, 0);
+
+        nabsent = add_numbers(absent, nabsent, next, MIN(c[ranks_col_rank].i, world));
+        next = MAX(next, c[ranks_col_rank].i + 1);
+        if (c[ranks_col_left_out].i)
+            add_number(twice, ntwice++, c[ranks_col_rank].i);
+        left_out += c[ranks_col_left_out].i;
+        if (c[ranks_col_lost].i)
+            add_number(lost, nlost++, c[ranks_col_rank].i);
+    }
+    nabsent = add_numbers(absent, nabsent, next, world);
+    if (nabsent)
+        cli_tell(cli, "%zu of the job's %" PRId64 " ranks (%s) are not here.", nabsent, world,
+                 absent);
+    if (ntwice)
+        cli_tell(cli,
+                 "%zu rank%s (%s) recorded the same steps more than once: of these the recording "
+                 "that began last counts, and %" PRId64 " %s left out. What is another run is "
+                 "better added as another --job.",
+                 ntwice, human_s((int64_t)ntwice), twice, left_out, left_out == 1 ? "is" : "are");
+    if (nlost)
+        cli_tell(cli,
+                 "Part of what %zu rank%s (%s) recorded is missing in the trace: opmeter info says "
+                 "what.",
+                 nlost, human_s((int64_t)nlost), lost);
+}
+
 static int print_head(struct cli *cli, struct fleetdb *db, const char *job)
 {
     struct answer ranks, steps;
@@ -385,6 +441,7 @@ static int print_head(struct cli *cli, struct fleetdb *db, const char *job)
             io_out_addf(&cli->out, "; %zu step%s of %s on average", steps.nrow,
                         human_s((int64_t)steps.nrow), human_ns(time, mean));
         io_out_adds(&cli->out, "\n");
+        print_missing(cli, &ranks);
     }
     answer_release(&ranks);
     answer_release(&steps);

@@ -31,9 +31,11 @@ import large  # noqa: E402
 import lateness  # noqa: E402
 import launchers  # noqa: E402
 import newer  # noqa: E402
+import recordings  # noqa: E402
 import rig  # noqa: E402
 import tls  # noqa: E402
 import today  # noqa: E402
+import truths  # noqa: E402
 from fleet_job import Job  # noqa: E402
 from proxy import Proxy  # noqa: E402
 from rig import Failure, Skip, add, counts, expect, near, need_servers, one_line, page, run, table  # noqa: E402
@@ -522,7 +524,8 @@ def down_meanwhile(folder):
 
 TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, half_written, writers, older, older_ranks, odd_names, wrong_use, watched, from_python,
          same_answers, server_faults, cut_connections, down_meanwhile, *tls.TESTS, *faults.TESTS, *newer.TESTS, *large.TESTS,
-         *histories.TESTS, *launchers.TESTS, *today.TESTS, *lateness.TESTS)
+         *histories.TESTS, *launchers.TESTS, *today.TESTS, *lateness.TESTS,
+         *truths.TESTS, *recordings.TESTS)
 
 
 def main():

@@ -94,6 +94,9 @@ export interface Rank {
     steps: number;
     mean_ns: number | null;
     spans: number;
+    world: number | null;
+    left_out: number;
+    lost: number;
     trace: string | null;
 }
 

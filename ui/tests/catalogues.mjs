@@ -34,6 +34,9 @@ export const RANKS = 6;
 export const STEPS = 12;
 export const CLEAN = "job <b>1</b>/ä %2F";
 
+// TWICE has ranks of both, rank 2 from either.
+export const TWICE = "begun anew";
+
 // Of "train-7", rank 4 is late, the link from 1 to 2 is slow, memory of 3 grows, an operator is slow on 0. CLEAN is clean.
 export function makeJobs(opmeter, root, folder) {
     mkdirSync(folder);
@@ -47,5 +50,7 @@ export function makeJobs(opmeter, root, folder) {
     };
     add("late", "train-7", ["--late", "4", "--slow-link", "1", "--slow-op", "0", "--leak", "3", "--seed", "3"]);
     add("clean", CLEAN, ["--seed", "4"]);
+    for (const [name, rank] of [["late", 0], ["late", 2], ["clean", 2]])
+        execFileSync(opmeter, ["add", "-q", join(folder, name, `rank0000${rank}.json`), "--to", db, "--job", TWICE], { env: { ...process.env, WORLD_SIZE: "4", RANK: String(rank) } });
     return db;
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { renameSync } from "node:fs";
 import { join } from "node:path";
-import { CLEAN, makeJobs, RANKS, STEPS } from "./catalogues.mjs";
+import { CLEAN, makeJobs, RANKS, STEPS, TWICE } from "./catalogues.mjs";
 import { becomes, settled } from "./stage.mjs";
 
 let made = null;
@@ -39,6 +39,12 @@ export default (stage) => [
         assert.match((await rows(page, "Memory"))[1], /^\s*3\s/);
         assert.equal((await rows(page, "Ranks")).length, RANKS + 1);
         await stage.picture(page, "job");
+    }],
+    ["ranks that are missing or there twice are said", async (open) => {
+        const page = await open(`${await served(stage)}/#/fleet/0/${encodeURIComponent(TWICE)}`);
+        const said = (await page.locator("main").innerText()).replaceAll("\u00a0", " ");
+        assert.match(said, /2 of the job’s 4 ranks \(1, 3\) are not here/);
+        assert.match(said, /1 rank \(2\) recorded the same steps more than once.* 1 is left out/);
     }],
     ["a field of the map leads to that step of that rank", async (open) => {
         const page = await open(`${await served(stage)}/#/fleet/0/train-7`);

@@ -164,6 +164,20 @@ function verdict(late: Late[], steps: number): string {
     return worst.map((l) => `Rank ${l.rank}${l.host ? ` on ${l.host}` : ""} holds up the job: it comes last to ${count(l.last_count)} of ${count(l.collectives)} collectives and costs ${ns(l.cost_ns)}, ${percent(l.share)} of the time of its steps${steps ? ` (${ns(l.cost_ns / steps)} a step)` : ""}.`).join(" ");
 }
 
+// What the figures are not of: ranks that are not here, recordings that do not count or are damaged.
+function missing(ranks: Rank[]): string[] {
+    const said = [], list = (some: number[]) => `${some.slice(0, 8).join(", ")}${some.length > 8 ? ", …" : ""}`;
+    const named = (some: Rank[]) => `${count(some.length)} rank${some.length === 1 ? "" : "s"} (${list(some.map((r) => r.rank))})`;
+    const world = Math.max(0, ...ranks.map((r) => r.world ?? 0)), here = new Set(ranks.map((r) => r.rank));
+    const absent = world - ranks.filter((r) => r.rank < world).length, first = [];
+    for (let rank = 0; rank < world && first.length < Math.min(absent, 9); rank++) if (!here.has(rank)) first.push(rank);
+    if (absent > 0) said.push(`${count(absent)} of the job’s ${count(world)} ranks (${list(first)}) are not here.`);
+    const twice = ranks.filter((r) => r.left_out), left = sum(twice, (r) => r.left_out), lost = ranks.filter((r) => r.lost);
+    if (twice.length) said.push(`${named(twice)} recorded the same steps more than once: of these the recording that began last counts, and ${count(left)} ${left === 1 ? "is" : "are"} left out.`);
+    if (lost.length) said.push(`Part of what ${named(lost)} recorded is missing in the trace.`);
+    return said;
+}
+
 function Steps({ steps }: { steps: JobStep[] }) {
     const theme = useTheme();
     return (
@@ -192,6 +206,7 @@ export function JobPage({ fleet, job }: Asked) {
                     {([late, ranks, steps]) => (
                         <>
                             <p class="verdict">{verdict(late, steps.length)}</p>
+                            {missing(ranks).map((text) => <p class="note" key={text}>{text}</p>)}
                             <div class="figures">
                                 <Figure label="ranks" value={count(ranks.length)} />
                                 <Figure label="machines" value={count(new Set(ranks.map((r) => r.host)).size)} />

@@ -1,0 +1,100 @@
+"""recordings.py -- recordings of ranks that are missing, cut off or there twice: what is shown is of those that count, and said."""
+import clickhouse
+from fleet_job import START_NS, Job
+from rig import Failure, add, expect, need_servers, page, run, table
+
+
+def catalogues(folder):
+    yield folder / "runs.db"
+    if clickhouse.available():
+        yield need_servers(folder).url("recordings")
+        yield need_servers(folder).url("recordings3", cluster=True)
+
+
+def said(where, job):
+    """The text above the first table, in one line."""
+    return " ".join(run("job", where, job).stdout.split("How much later")[0].split())
+
+
+def figures(where, job):
+    """All that is shown, without what counts recordings."""
+    out = page(where, job)
+    for row in out["ranks"]:
+        del row["recordings"], row["left_out"], row["trace"]
+    del out["job"]
+    return out
+
+
+def twice(folder):
+    """A job that was begun anew under its name, wholly or one rank of it: the later recording counts; steps that go on count all."""
+    first = Job(ranks=4, steps=12, late=2, seed=1).write(folder / "first")
+    again = Job(ranks=4, steps=9, late=1, seed=2, begin_ns=START_NS + 600 * 10**9).write(folder / "again")
+    later = Job(ranks=4, steps=5, seed=3, begin_ns=START_NS + 900 * 10**9, first_step=50).write(folder / "later")
+    for where in catalogues(folder):
+        add(where, "first", first)
+        add(where, "again", again)
+        add(where, "all", [*again, *first])
+        expect("figures of a job that was begun anew", figures(where, "all"), figures(where, "again"))
+        expect("recordings", [(r["recordings"], r["left_out"]) for r in table(where, "all", "ranks")], [(2, 1)] * 4)
+        text = said(where, "all")
+        if "4 ranks (0, 1, 2, ...) recorded the same steps more than once" not in text or "4 are left out" not in text:
+            raise Failure(f"not said: {text}")
+        add(where, "mixed", [*first[:1], again[1], *first])
+        expect("late", [r["late"] for r in table(where, "mixed", "late") if r["share"] > 1], [])
+        expect("ranks with two", [r["rank"] for r in table(where, "mixed", "ranks") if r["left_out"]], [1])
+        add(where, "goes on", [*first, *later])
+        expect("left out of steps that go on", [r["left_out"] for r in table(where, "goes on", "ranks")], [0] * 4)
+        expect("steps of both", [r["num"] for r in table(where, "goes on", "steps")], [*range(12), *range(50, 55)])
+        if "more than once" in said(where, "goes on"):
+            raise Failure("steps that go on are called twice")
+        for args in (("top", where, "all", "--json"), ("steps", where, "all", "--json")):
+            expect(f"{args}", run(*args).stdout, run(*("again" if a == "all" else a for a in args)).stdout)
+
+
+def cut_short(folder):
+    """A recording that was added while it was being copied, and again when it was whole; one whose end is gone for good."""
+    paths = Job(ranks=3, steps=12, late=2).write(folder / "job")
+    whole, cut = [], folder / "rank1.opm"
+    for rank, path in enumerate(paths):
+        whole.append(folder / f"rank{rank}.opm")
+        run("import", "-q", path, "-o", whole[-1])
+    data = whole[1].read_bytes()
+    for where in catalogues(folder):
+        add(where, "whole", whole)
+        cut.write_bytes(data[:len(data) * 3 // 4])
+        add(where, "j", whole)
+        expect("ranks of which part is lost", [r["rank"] for r in table(where, "j", "ranks") if r["lost"]], [1])
+        if "Part of what 1 rank (1) recorded is missing" not in said(where, "j"):
+            raise Failure(f"not said: {said(where, 'j')}")
+        cut.write_bytes(data)
+        add(where, "j", whole)
+        expect("figures once it is whole", figures(where, "j"), figures(where, "whole"))
+        if "Part of what" in said(where, "j"):
+            raise Failure(f"the part that is lost is still said: {said(where, 'j')}")
+
+
+def absent(folder):
+    """Ranks that the job has and that nobody added."""
+    paths = Job(ranks=8, steps=6, layers=2).write(folder / "job")
+    for where in catalogues(folder):
+        for rank in (1, 2, 6):
+            run("add", "-q", paths[rank], "--to", where, "--job", "absent", env={"WORLD_SIZE": "8", "RANK": str(rank)})
+        text = said(where, "absent")
+        if "5 of the job's 8 ranks (0, 3, 4, ...) are not here" not in text:
+            raise Failure(f"not said: {text}")
+
+
+def exported(folder):
+    """Ranks that went through one trace-event file are the same ranks."""
+    paths = Job(ranks=4, steps=8, late=2).write(folder / "job")
+    db = folder / "runs.db"
+    for rank, path in enumerate(paths):
+        run("import", "-q", path, "-o", folder / f"rank{rank}.opm")
+    run("export", "-q", *sorted(folder.glob("rank*.opm")), "-f", "chrome", "-o", folder / "all.json")
+    add(db, "direct", paths)
+    add(db, "exported", [folder / "all.json"])
+    rows = [[(r["rank"], r["last_count"], r["cost_ns"]) for r in table(db, job, "late")] for job in ("direct", "exported")]
+    expect("late", rows[1], rows[0])
+
+
+TESTS = (twice, cut_short, absent, exported)
