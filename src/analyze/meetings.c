@@ -263,6 +263,8 @@ static int match(struct meetings *m)
 
 #define STRETCH_MEETINGS 64 /* that a stretch has on average, at least */
 #define STRETCH_READINGS 16 /* of a rank: below, all of them are as good */
+/* No clock is further from another, or sums of times might not fit. */
+#define AHEAD_MAX (INT64_C(1) << 61)
 #define STRETCHES_MAX 4095u /* also stands for all of them */
 
 /* At one collective. */
@@ -358,9 +360,11 @@ static size_t read_clocks(const struct meetings *m, const struct clocks *c)
         }
         for (size_t k = m->first[i]; k < m->first[i + 1] && ahead; k++)
             if (!clock_at(c, m->at[k].rank, c->stretch[i]))
-                c->reading[n++] =
-                    (struct reading){ m->at[k].rank, m->at[k].end_ns - (end_ns - (int64_t)*ahead),
-                                      c->stretch[i] };
+                c->reading[n++] = (struct reading){
+                    m->at[k].rank,
+                    MIN(MAX(m->at[k].end_ns - (end_ns - (int64_t)*ahead), -AHEAD_MAX), AHEAD_MAX),
+                    c->stretch[i]
+                };
     }
     return n;
 }

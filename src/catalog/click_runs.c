@@ -251,7 +251,8 @@ static int read_accepted(struct clickhouse *c, struct accepted *a, opm_error *er
         rc = clickrows_next(rows, err);
         if (rc != 1)
             break;
-        run = arena_strndup(&a->room, get_STR(rows, 0), strlen(get_STR(rows, 0)));
+        run = get_STR(rows, 0) ? get_STR(rows, 0) : "";
+        run = arena_strndup(&a->room, run, strlen(run));
         rc = run && GROW(a->mark, a->cap, a->n + 1) ? 0
                                                     : opm__fail(err, OPM_ENOMEM, "out of memory");
         if (rc == 0)

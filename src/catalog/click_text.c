@@ -227,16 +227,24 @@ const char *clickrows_name(const struct clickrows *r, int col)
     return r->name[col];
 }
 
+/* An answer may have fewer columns than were asked for: who answers is not ours. */
+static const char *cell_at(const struct clickrows *r, int col)
+{
+    return col < r->ncol ? r->cell[col] : NULL;
+}
+
 enum opm_type clickrows_type(const struct clickrows *r, int col)
 {
-    return r->cell[col] ? r->type[col] : OPM_TYPE_NULL;
+    return cell_at(r, col) ? r->type[col] : OPM_TYPE_NULL;
 }
 
 const char *clickrows_text(const struct clickrows *r, int col, size_t *len)
 {
+    const char *text = cell_at(r, col);
+
     if (len)
-        *len = r->cell[col] ? r->len[col] : 0;
-    return r->cell[col];
+        *len = text ? r->len[col] : 0;
+    return text;
 }
 
 void clickrows_close(struct clickrows *r)

@@ -16,7 +16,8 @@ int clickrows_open(struct clickrows **out, struct buf *body, const char *who, op
 int clickrows_next(struct clickrows *r, opm_error *err); /* 1: a row, 0: the end, < 0: failure */
 int clickrows_columns(const struct clickrows *r);
 const char *clickrows_name(const struct clickrows *r, int col);
-enum opm_type clickrows_type(const struct clickrows *r, int col); /* of the cell */
+/* Of the cell; a column that the answer does not have is NULL. */
+enum opm_type clickrows_type(const struct clickrows *r, int col);
 const char *clickrows_text(const struct clickrows *r, int col, size_t *len);
 void clickrows_close(struct clickrows *r); /* NULL is fine */
 

@@ -221,7 +221,7 @@ static int each_total(void *user, struct fleetrows *rows)
     const uint64_t *at = u64map_get(&t->of_rank, (uint64_t)fleetrows_int(rows, 0));
 
     if (at)
-        t->at[*at].total_ns = fleetrows_int(rows, 1);
+        t->at[*at].total_ns = fleetrows_size(rows, 1);
     return 0;
 }
 
@@ -315,7 +315,7 @@ static int by_cost(const void *va, const void *vb)
 {
     const struct answer_cell *a = va, *b = vb;
 
-    ORDER(-a[late_col_cost_ns].i, -b[late_col_cost_ns].i);
+    ORDER(b[late_col_cost_ns].i, a[late_col_cost_ns].i);
     ORDER(a[late_col_rank].i, b[late_col_rank].i);
     return 0;
 }
@@ -404,6 +404,11 @@ static struct answer_cell *heat_row(struct heat *h, int64_t num, int64_t rank)
     return c;
 }
 
+static void add_cell(struct answer_cell *c, int64_t ns)
+{
+    c->i = add_ns(c->i, ns);
+}
+
 static int each_heat(void *user, struct fleetrows *rows)
 {
     struct heat *h = user;
@@ -411,14 +416,14 @@ static int each_heat(void *user, struct fleetrows *rows)
     const struct heat_cell *found =
         h->cells.n ? bsearch(&key, h->cells.at, h->cells.n, sizeof(key), by_step) : NULL;
     struct answer_cell *c = heat_row(h, key.num, key.rank);
-    int64_t total_ns = fleetrows_int(rows, 2);
+    int64_t total_ns = fleetrows_size(rows, 2);
 
     if (!c)
         return OPM_ENOMEM;
-    c[heatmap_col_total_ns].i += total_ns;
-    c[heatmap_col_own_ns].i += MAX(total_ns - (found ? found->waited_ns : 0), 0);
-    c[heatmap_col_waited_ns].i += found ? found->waited_ns : 0;
-    c[heatmap_col_cost_ns].i += found ? found->cost_ns : 0;
+    add_cell(&c[heatmap_col_total_ns], total_ns);
+    add_cell(&c[heatmap_col_own_ns], MAX(total_ns - (found ? found->waited_ns : 0), 0));
+    add_cell(&c[heatmap_col_waited_ns], found ? found->waited_ns : 0);
+    add_cell(&c[heatmap_col_cost_ns], found ? found->cost_ns : 0);
     return 0;
 }
 
@@ -440,7 +445,7 @@ static int heat_window(void *user, const struct walk_window *w)
     h->num = w->num;
     /* Steps without collectives before the first and between windows come along. */
     if (rc == 0 && w->to_num >= 0)
-        rc = heat_steps(h, h->last + 1, w->to_num);
+        rc = heat_steps(h, add_ns(h->last, 1), w->to_num);
     return rc;
 }
 
@@ -448,7 +453,7 @@ static int each_size(void *user, struct fleetrows *rows)
 {
     int64_t *size = user;
 
-    *size = fleetrows_int(rows, 0);
+    *size = fleetrows_size(rows, 0);
     return 0;
 }
 
@@ -467,7 +472,7 @@ int ask_heatmap(struct fleetdb *db, const char *job, struct answer *out, opm_err
     }
     h.cells.n = 0;
     if (rc == 0)
-        rc = heat_steps(&h, h.last + 1, INT64_MAX);
+        rc = heat_steps(&h, add_ns(h.last, 1), INT64_MAX);
     u64map_release(&h.row);
     mem_free(h.cells.at);
     return rc;
@@ -493,10 +498,12 @@ struct machines {
 static int each_job(void *user, struct fleetrows *rows)
 {
     struct machines *m = user;
+    const char *text;
 
     if (!GROW(m->job, m->job_cap, m->njob + 1))
         return OPM_ENOMEM;
-    m->job[m->njob] = mem_strdup(fleetrows_text(rows, 0, NULL));
+    text = fleetrows_text(rows, 0, NULL);
+    m->job[m->njob] = mem_strdup(text ? text : "");
     return m->job[m->njob++] ? 0 : OPM_ENOMEM;
 }
 
@@ -545,8 +552,8 @@ static int by_host_cost(const void *va, const void *vb)
 {
     const struct answer_cell *a = va, *b = vb;
 
-    ORDER(-a[hosts_col_late_jobs].i, -b[hosts_col_late_jobs].i);
-    ORDER(-a[hosts_col_cost_ns].i, -b[hosts_col_cost_ns].i);
+    ORDER(b[hosts_col_late_jobs].i, a[hosts_col_late_jobs].i);
+    ORDER(b[hosts_col_cost_ns].i, a[hosts_col_cost_ns].i);
     return strcmp(a[hosts_col_host].text, b[hosts_col_host].text);
 }
 

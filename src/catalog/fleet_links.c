@@ -1,4 +1,5 @@
 /* fleet_links.c -- bandwidth between ranks and of communicators, and which of them are slow. */
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/u64map.h"
@@ -55,9 +56,9 @@ static int each_pair(void *user, struct fleetrows *rows)
     int64_t a = fleetrows_int(rows, 0), b = fleetrows_int(rows, 1);
     struct link link = { .rank = MIN(a, b),
                          .peer = MAX(a, b),
-                         .bytes = fleetrows_int(rows, 4),
-                         .count = fleetrows_int(rows, 5),
-                         .best_ns = fleetrows_int(rows, 6) };
+                         .bytes = fleetrows_size(rows, 4),
+                         .count = fleetrows_size(rows, 5),
+                         .best_ns = fleetrows_size(rows, 6) };
 
     if (!GROW(l->at, l->cap, l->n + 1) || intern(l, fleetrows_text(rows, 2, NULL), &link.comm) ||
         intern(l, fleetrows_text(rows, 3, NULL), &link.name))
@@ -80,7 +81,7 @@ static void unite(struct links *l)
             l->at[kept++] = *from;
             continue;
         }
-        to->count = to->rank < 0 ? to->count + from->count : MAX(to->count, from->count);
+        to->count = to->rank < 0 ? add_ns(to->count, from->count) : MAX(to->count, from->count);
         to->best_ns = MIN(to->best_ns, from->best_ns);
     }
     l->n = kept;
@@ -169,9 +170,9 @@ static int by_slowness(const void *va, const void *vb)
     const struct answer_cell *a = va, *b = vb;
     double x = a[links_col_of_median].f, y = b[links_col_of_median].f;
 
-    ORDER(-a[links_col_slow].i, -b[links_col_slow].i);
+    ORDER(b[links_col_slow].i, a[links_col_slow].i);
     ORDER(x == x ? x : 9e9, y == y ? y : 9e9); /* not compared: last */
-    ORDER(-a[links_col_bytes].i, -b[links_col_bytes].i);
+    ORDER(b[links_col_bytes].i, a[links_col_bytes].i);
     ORDER(a[links_col_rank].i, b[links_col_rank].i);
     ORDER(a[links_col_peer].i, b[links_col_peer].i);
     return strcmp(a[links_col_name].text, b[links_col_name].text);

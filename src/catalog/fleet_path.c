@@ -4,6 +4,7 @@
  * that one went on since its last rank came; who worked since ... A rank is taken to wait in each
  * of its collectives: where it computes meanwhile, less of the path is the collective's than it
  * says (rank_step.exposed_ns tells how much is). */
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/u64map.h"
@@ -90,7 +91,7 @@ static int each_step(void *user, struct fleetrows *rows)
     const struct stop key = { num, rank, INT64_MIN, 0, 0 };
     const uint64_t *clock = u64map_get(&p->clock, (uint64_t)rank);
     size_t at = find_stop(p, &key);
-    int64_t from_ns = fleetrows_int(rows, 2);
+    int64_t from_ns = fleetrows_size(rows, 2), dur_ns = fleetrows_size(rows, 3);
 
     if (!clock)
         return 0; /* it met nobody */
@@ -99,7 +100,7 @@ static int each_step(void *user, struct fleetrows *rows)
                    : (int64_t)*clock;
     if (!GROW(p->end, p->end_cap, p->nend + 1))
         return OPM_ENOMEM;
-    p->end[p->nend++] = (struct step_end){ num, rank, from_ns, from_ns + fleetrows_int(rows, 3) };
+    p->end[p->nend++] = (struct step_end){ num, rank, from_ns, from_ns + dur_ns };
     return 0;
 }
 
@@ -120,7 +121,7 @@ static int add_part(struct paths *p, enum kind kind, int64_t rank, const char *n
     if (!at)
         *part = (struct part){ .kind = kind, .rank = rank, .name = id };
     part->count++;
-    part->total_ns += ns;
+    part->total_ns = add_ns(part->total_ns, ns);
     return 0;
 }
 
@@ -222,10 +223,12 @@ static int path_window(void *user, const struct walk_window *w)
 static int by_total(const void *va, const void *vb)
 {
     const struct answer_cell *a = va, *b = vb;
+    int order;
 
-    ORDER(-a[path_col_total_ns].i, -b[path_col_total_ns].i);
+    ORDER(b[path_col_total_ns].i, a[path_col_total_ns].i);
     ORDER(a[path_col_rank].i, b[path_col_rank].i);
-    return strcmp(a[path_col_name].text, b[path_col_name].text);
+    order = strcmp(a[path_col_kind].text, b[path_col_kind].text);
+    return order ? order : strcmp(a[path_col_name].text, b[path_col_name].text);
 }
 
 int ask_path(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)

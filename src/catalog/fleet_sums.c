@@ -1,4 +1,5 @@
 /* fleet_sums.c -- operators, steps, memory and ranks of a job, by sums that the database makes. */
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/sketch.h"
@@ -93,19 +94,21 @@ static int each_sketch(void *user, struct fleetrows *rows)
 static int each_op(void *user, struct fleetrows *rows)
 {
     struct merging *m = user;
+    int64_t *all_ns;
     struct answer_cell *c = answer_add(m->out);
 
     if (!c)
         return OPM_ENOMEM;
     for (int i = 0; i < 3; i++)
         c[i].text = answer_keep(m->out, fleetrows_text(rows, i, NULL));
-    c[ops_col_ranks].i = fleetrows_int(rows, 3);
-    c[ops_col_count].i = fleetrows_int(rows, 4);
-    c[ops_col_total_ns].i = fleetrows_int(rows, 5);
-    c[ops_col_self_ns].i = fleetrows_int(rows, 6);
-    c[ops_col_min_ns].i = fleetrows_int(rows, 7);
-    c[ops_col_max_ns].i = fleetrows_int(rows, 8);
-    m->self_ns[strcmp(c[ops_col_section].text, "host") == 0] += c[ops_col_self_ns].i;
+    c[ops_col_ranks].i = fleetrows_size(rows, 3);
+    c[ops_col_count].i = fleetrows_size(rows, 4);
+    c[ops_col_total_ns].i = fleetrows_size(rows, 5);
+    c[ops_col_self_ns].i = fleetrows_size(rows, 6);
+    c[ops_col_min_ns].i = fleetrows_size(rows, 7);
+    c[ops_col_max_ns].i = fleetrows_size(rows, 8);
+    all_ns = &m->self_ns[strcmp(c[ops_col_section].text, "host") == 0];
+    *all_ns = add_ns(*all_ns, c[ops_col_self_ns].i);
     return 0;
 }
 
@@ -116,7 +119,7 @@ static int by_self(const void *va, const void *vb)
 
     if (section)
         return section;
-    ORDER(-a[ops_col_self_ns].i, -b[ops_col_self_ns].i);
+    ORDER(b[ops_col_self_ns].i, a[ops_col_self_ns].i);
     section = strcmp(a[ops_col_name].text, b[ops_col_name].text);
     return section ? section : strcmp(a[ops_col_type].text, b[ops_col_type].text);
 }
@@ -232,7 +235,7 @@ static int add_outliers(struct outliers *o)
         c[outliers_col_median_ns].f = median;
         if (median > 0)
             c[outliers_col_factor].f = r->mean_ns / median;
-        c[outliers_col_extra_ns].i = (int64_t)extra;
+        c[outliers_col_extra_ns].i = (int64_t)fmin(extra, 9e18);
     }
     return 0;
 }
@@ -250,7 +253,7 @@ static int each_op_rank(void *user, struct fleetrows *rows)
 {
     struct outliers *o = user;
     const char *key[3];
-    int64_t count = fleetrows_int(rows, 4);
+    int64_t count = fleetrows_size(rows, 4);
     int rc = 0;
 
     for (int i = 0; i < 3; i++) {
@@ -296,7 +299,7 @@ static int by_extra(const void *va, const void *vb)
     const struct answer_cell *a = va, *b = vb;
     int name;
 
-    ORDER(-a[outliers_col_extra_ns].i, -b[outliers_col_extra_ns].i);
+    ORDER(b[outliers_col_extra_ns].i, a[outliers_col_extra_ns].i);
     ORDER(a[outliers_col_rank].i, b[outliers_col_rank].i);
     name = strcmp(a[outliers_col_name].text, b[outliers_col_name].text);
     return name ? name : strcmp(a[outliers_col_section].text, b[outliers_col_section].text);
@@ -362,7 +365,7 @@ static int each_step(void *user, struct fleetrows *rows)
 {
     struct step_scan *s = user;
     int64_t num = fleetrows_int(rows, 0), rank = fleetrows_int(rows, 1);
-    int64_t total_ns = fleetrows_int(rows, 2);
+    int64_t total_ns = fleetrows_size(rows, 2);
     double collective_ns = fleetrows_real(rows, 3), exposed_ns = fleetrows_real(rows, 4);
     struct answer_cell *c =
         s->out->nrow ? &s->out->cell[(s->out->nrow - 1) * steps_col_COUNT] : NULL;
@@ -414,9 +417,9 @@ static int each_times(void *user, struct fleetrows *rows)
 {
     struct times *t = user;
 
-    t->n = fleetrows_int(rows, 0);
-    t->from_ns = fleetrows_int(rows, 1);
-    t->to_ns = fleetrows_int(rows, 2);
+    t->n = fleetrows_size(rows, 0);
+    t->from_ns = fleetrows_size(rows, 1);
+    t->to_ns = fleetrows_size(rows, 2);
     return 0;
 }
 
@@ -430,8 +433,9 @@ struct drifting {
 static int each_stretch(void *user, struct fleetrows *rows)
 {
     struct drifting *d = user;
-    int64_t at = fleetrows_int(rows, 0), from_ns = d->from_ns + at * d->each_ns;
-    int64_t n = fleetrows_int(rows, 2);
+    int64_t at = MIN(fleetrows_size(rows, 0), (FLEETDB_SIZE_MAX - d->from_ns) / d->each_ns);
+    int64_t from_ns = d->from_ns + at * d->each_ns;
+    int64_t n = MAX(fleetrows_size(rows, 2), 1);
     double total_ns = fleetrows_real(rows, 3);
     struct answer_cell *c =
         d->out->nrow ? &d->out->cell[(d->out->nrow - 1) * drift_col_COUNT] : NULL;
@@ -446,7 +450,7 @@ static int each_stretch(void *user, struct fleetrows *rows)
         d->total_ns = d->slowest_ns = 0;
     }
     d->total_ns += total_ns;
-    c[drift_col_steps].i += n;
+    c[drift_col_steps].i = add_ns(c[drift_col_steps].i, n);
     c[drift_col_mean_ns].f = d->total_ns / (double)c[drift_col_steps].i;
     if (total_ns / (double)n > d->slowest_ns) {
         d->slowest_ns = total_ns / (double)n;
@@ -468,7 +472,7 @@ int ask_drift(struct fleetdb *db, const char *job, struct answer *out, opm_error
         return rc;
     /* Whole hours where there are some. */
     d.from_ns = t.from_ns;
-    d.each_ns = (t.to_ns - t.from_ns) / STRETCHES + 1;
+    d.each_ns = MAX((t.to_ns - t.from_ns) / STRETCHES, 0) + 1;
     if (t.to_ns - t.from_ns >= 2 * HOUR_NS)
         d.each_ns = (d.each_ns + HOUR_NS - 1) / HOUR_NS * HOUR_NS;
     /* Values are not below from_ns, so the remainder floors on either database. */
@@ -536,7 +540,7 @@ static int by_peak(const void *va, const void *vb)
 
     if (counter)
         return counter;
-    ORDER(-a[memory_col_peak_bytes].f, -b[memory_col_peak_bytes].f);
+    ORDER(b[memory_col_peak_bytes].f, a[memory_col_peak_bytes].f);
     ORDER(a[memory_col_rank].i, b[memory_col_rank].i);
     return strcmp(a[memory_col_device].text, b[memory_col_device].text);
 }
@@ -595,7 +599,7 @@ static int each_rank(void *user, struct fleetrows *rows)
         c[ranks_col_left_out].i = c[ranks_col_lost].i = 0;
     }
     c[ranks_col_recordings].i++;
-    c[ranks_col_spans].i += fleetrows_int(rows, 4);
+    c[ranks_col_spans].i = add_ns(c[ranks_col_spans].i, fleetrows_size(rows, 4));
     c[ranks_col_host].text = answer_keep(out, fleetrows_text(rows, 1, NULL));
     c[ranks_col_machine].text = answer_keep(out, fleetrows_text(rows, 2, NULL));
     c[ranks_col_trace].text = answer_keep(out, fleetrows_text(rows, 3, NULL));
@@ -626,7 +630,7 @@ static int each_rank_steps(void *user, struct fleetrows *rows)
     struct answer_cell *c = row_of_rank(user, fleetrows_int(rows, 0));
 
     if (c) {
-        c[ranks_col_steps].i = fleetrows_int(rows, 1);
+        c[ranks_col_steps].i = fleetrows_size(rows, 1);
         c[ranks_col_mean_ns].f = fleetrows_real(rows, 2) / fleetrows_real(rows, 1);
     }
     return 0;

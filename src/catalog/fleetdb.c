@@ -293,7 +293,10 @@ void fleetdb_rollback(struct fleetdb *db)
 
 /* -- asking -- */
 
-int fleetdb_query(struct fleetdb *db, const char *sql, struct fleetrows **out, opm_error *err)
+typedef int open_fn(struct dbfile *f, const char *sql, struct dbquery **out, opm_error *err);
+
+static int query(struct fleetdb *db, const char *sql, open_fn *open, struct fleetrows **out,
+                 opm_error *err)
 {
     struct fleetrows *r = mem_calloc(1, sizeof(*r));
     int rc = r ? 0 : opm__fail(err, OPM_ENOMEM, "out of memory");
@@ -301,7 +304,7 @@ int fleetdb_query(struct fleetdb *db, const char *sql, struct fleetrows **out, o
     if (rc == 0 && db->click)
         rc = clickhouse_query(db->click, sql, &r->c, err);
     else if (rc == 0)
-        rc = dbquery_open(db->file, sql, &r->q, err);
+        rc = open(db->file, sql, &r->q, err);
     if (rc == 0 && r->q && !dbquery_reads(r->q))
         rc = opm__fail(err, OPM_EINVAL, "only statements that read can be run: SELECT ...");
     if (rc < 0)
@@ -309,6 +312,17 @@ int fleetdb_query(struct fleetdb *db, const char *sql, struct fleetrows **out, o
     else
         *out = r;
     return rc;
+}
+
+int fleetdb_query(struct fleetdb *db, const char *sql, struct fleetrows **out, opm_error *err)
+{
+    return query(db, sql, dbquery_open, out, err);
+}
+
+int fleetdb_query_of_user(struct fleetdb *db, const char *sql, struct fleetrows **out,
+                          opm_error *err)
+{
+    return query(db, sql, dbquery_open_of_user, out, err);
 }
 
 int fleetrows_next(struct fleetrows *r, opm_error *err)
@@ -347,6 +361,11 @@ int64_t fleetrows_int(const struct fleetrows *r, int col)
         return strtoll(clickrows_text(r->c, col, NULL), NULL, 10);
     real = fleetrows_real(r, col);
     return fabs(real) < 9e18 ? (int64_t)real : FLEETDB_NONE;
+}
+
+int64_t fleetrows_size(const struct fleetrows *r, int col)
+{
+    return MIN(MAX(fleetrows_int(r, col), 0), FLEETDB_SIZE_MAX);
 }
 
 double fleetrows_real(const struct fleetrows *r, int col)

@@ -138,12 +138,19 @@ void fleetdb_rollback(struct fleetdb *db); /* fine if nothing has begun */
 /* One statement that reads. Close with fleetrows_close(), before the database. */
 struct fleetrows;
 int fleetdb_query(struct fleetdb *db, const char *sql, struct fleetrows **out, opm_error *err);
+/* Likewise, of SQL that is not ours: a mistake is in it, not in the catalogue. */
+int fleetdb_query_of_user(struct fleetdb *db, const char *sql, struct fleetrows **out,
+                          opm_error *err);
 int fleetrows_next(struct fleetrows *r, opm_error *err); /* 1: a row, 0: the end, < 0: failure */
 int fleetrows_columns(const struct fleetrows *r);
 const char *fleetrows_name(const struct fleetrows *r, int col);
 enum opm_type fleetrows_type(const struct fleetrows *r, int col); /* of the cell */
 int64_t fleetrows_int(const struct fleetrows *r, int col);        /* FLEETDB_NONE: no number */
-double fleetrows_real(const struct fleetrows *r, int col);        /* NAN: likewise */
+/* A count, a duration or a time since 1970, whatever is there: from 0 to FLEETDB_SIZE_MAX, so that
+ * two of them add up and what one is before another fits. */
+#define FLEETDB_SIZE_MAX ((INT64_C(1) << 62) - 1)
+int64_t fleetrows_size(const struct fleetrows *r, int col);
+double fleetrows_real(const struct fleetrows *r, int col); /* NAN: no number */
 /* Until the next row; NULL for NULL. */
 const char *fleetrows_text(struct fleetrows *r, int col, size_t *len);
 void fleetrows_close(struct fleetrows *r); /* NULL is fine */

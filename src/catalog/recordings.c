@@ -62,7 +62,7 @@ static int each_count(void *user, struct fleetrows *rows)
 {
     struct recordings *r = user;
 
-    r->several = fleetrows_int(rows, 0) - fleetrows_int(rows, 1);
+    r->several = fleetrows_size(rows, 0) - fleetrows_size(rows, 1);
     return 0;
 }
 

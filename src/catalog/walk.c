@@ -33,7 +33,7 @@ struct walking {
 static int each_num(void *user, struct fleetrows *rows)
 {
     struct walking *k = user;
-    int64_t num = fleetrows_int(rows, 0), n = fleetrows_int(rows, 1);
+    int64_t num = fleetrows_int(rows, 0), n = fleetrows_size(rows, 1);
 
     if (k->n && k->rows + n <= WINDOW_ROWS) {
         k->at[k->n - 1].to = num;
@@ -69,8 +69,8 @@ static int each_arrival(void *user, struct fleetrows *rows)
     if (meetings_between_two(strpool_get(&k->names, a.name)))
         return 0;
     a.group = comm;
-    a.ts_ns = fleetrows_int(rows, 4);
-    a.end_ns = a.ts_ns + fleetrows_int(rows, 5);
+    a.ts_ns = fleetrows_size(rows, 4);
+    a.end_ns = MIN(a.ts_ns + fleetrows_size(rows, 5), FLEETDB_SIZE_MAX);
     a.span = (uint32_t)i;
     k->bytes[i] = fleetrows_int(rows, 6);
     k->comm[i] = comm;
@@ -145,7 +145,7 @@ static int each_name(void *user, struct fleetrows *rows)
     struct naming *k = user;
     const char *text = fleetrows_text(rows, 0, NULL);
     char *own = arena_strndup(&k->text, text ? text : "", text ? strlen(text) : 0);
-    int64_t n = fleetrows_int(rows, 1);
+    int64_t n = fleetrows_size(rows, 1);
 
     if (!own || !GROW(k->at, k->cap, k->n + 1))
         return OPM_ENOMEM;

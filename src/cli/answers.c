@@ -194,8 +194,8 @@ int answer_query(struct cli *cli, const char *where, const char *sql)
 
     if (fleetdb_open(&db, where, FLEETDB_READ, &err) < 0)
         return cli_error("%s", err.msg);
-    rc = fleetdb_query(db, sql, &rows, &err) < 0 ? cli_error("%s", err.msg)
-                                                 : fleetrows_print(cli, rows);
+    rc = fleetdb_query_of_user(db, sql, &rows, &err) < 0 ? cli_error("%s", err.msg)
+                                                         : fleetrows_print(cli, rows);
     fleetrows_close(rows);
     fleetdb_close(db);
     return rc;
@@ -213,7 +213,9 @@ static char *only_job(struct cli *cli, struct fleetdb *db)
     if (more == 0)
         more = fleetrows_next(rows, &err);
     if (more == 1) {
-        job = mem_strdup(fleetrows_text(rows, 0, NULL));
+        const char *text = fleetrows_text(rows, 0, NULL);
+
+        job = mem_strdup(text ? text : "");
         more = fleetrows_next(rows, &err);
     } else if (more == 0) {
         cli->status = cli_error("%s has no job", fleetdb_name(db));

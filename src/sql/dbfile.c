@@ -354,6 +354,15 @@ void dbfile_rollback(struct dbfile *f)
 
 /* -- queries -- */
 
+int dbquery_open_of_user(struct dbfile *f, const char *sql, struct dbquery **out, opm_error *err)
+{
+    int rc = dbquery_open(f, sql, out, err);
+
+    return rc == OPM_EFORMAT && sqlite3_errcode(f->db) == SQLITE_ERROR
+               ? opm__fail(err, OPM_EINVAL, "%s: %s", f->path, sqlite3_errmsg(f->db))
+               : rc;
+}
+
 int dbquery_open(struct dbfile *f, const char *sql, struct dbquery **out, opm_error *err)
 {
     struct dbquery *q = mem_calloc(1, sizeof(*q));

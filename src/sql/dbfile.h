@@ -51,6 +51,8 @@ void dbfile_rollback(struct dbfile *f);
 
 /* One statement; '?' stand for values, given from left to right. Close with dbquery_close(). */
 int dbquery_open(struct dbfile *f, const char *sql, struct dbquery **out, opm_error *err);
+/* Likewise, of SQL that is not ours: what is wrong is the statement, not the file. */
+int dbquery_open_of_user(struct dbfile *f, const char *sql, struct dbquery **out, opm_error *err);
 void dbquery_int(struct dbquery *q, int64_t v);
 void dbquery_real(struct dbquery *q, double v);         /* NAN: NULL */
 void dbquery_text(struct dbquery *q, const char *text); /* copied; NULL: NULL */

@@ -27,12 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import clickhouse  # noqa: E402
 import faults  # noqa: E402
 import histories  # noqa: E402
+import hostile  # noqa: E402
 import large  # noqa: E402
 import lateness  # noqa: E402
 import launchers  # noqa: E402
 import newer  # noqa: E402
 import recordings  # noqa: E402
 import rig  # noqa: E402
+import subset  # noqa: E402
 import tls  # noqa: E402
 import today  # noqa: E402
 import truths  # noqa: E402
@@ -318,6 +320,10 @@ def wrong_use(folder):
         line = one_line(run(*args, status=status, env=env))
         if part not in line or "cret" in line:
             raise Failure(f"{args}: {line}")
+    for sql, part in (("SELECT FROM WHERE", "syntax error"), ("SELECT nothing FROM rank_op", "no such column: nothing"), ("SELECT 1 FROM none", "no such table: none")):
+        line = one_line(run("query", db, sql, status=1))
+        if part not in line or "should be" in line:
+            raise Failure(f"{sql}: {line}")
     # The rank comes from the environment where neither trace nor option says.
     trace = json.loads(paths[0].read_text())
     trace["traceEvents"] = [e for e in trace["traceEvents"] if e["name"] != "process_labels"]
@@ -525,7 +531,7 @@ def down_meanwhile(folder):
 TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, half_written, writers, older, older_ranks, odd_names, wrong_use, watched, from_python,
          same_answers, server_faults, cut_connections, down_meanwhile, *tls.TESTS, *faults.TESTS, *newer.TESTS, *large.TESTS,
          *histories.TESTS, *launchers.TESTS, *today.TESTS, *lateness.TESTS,
-         *truths.TESTS, *recordings.TESTS)
+         *truths.TESTS, *recordings.TESTS, *hostile.TESTS, *subset.TESTS)
 
 
 def main():
