@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 const char *ranks_job(const struct ranks_said *s)
 {
@@ -145,7 +146,8 @@ int ranks_add(struct cli *cli, const char *to, const struct ranks_said *s, char 
 /* What a file was when it was seen last, by its inode. */
 struct seen {
     uint64_t size, mtime_ns;
-    bool added; /* or given up */
+    bool added;   /* or given up */
+    bool refused; /* may not be read, which was said */
 };
 
 struct watching {
@@ -217,8 +219,12 @@ static int look_at(struct watching *w, const char *name)
         return cli_out_of_memory();
     mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     if (seen->size != (uint64_t)st.st_size || seen->mtime_ns != mtime_ns) {
-        *seen = (struct seen){ (uint64_t)st.st_size, mtime_ns, false };
+        *seen = (struct seen){ (uint64_t)st.st_size, mtime_ns, false, false };
         w->news++;
+    } else if (!seen->added && access(path, R_OK) < 0) {
+        if (errno != ENOENT && !seen->refused)
+            cli_error("%s: %s", path, strerror(errno));
+        seen->refused = true;
     } else if (!seen->added) {
         w->news++;
         seen->added = !opm_trace_detect(path) || add_file(w, path);

@@ -386,6 +386,31 @@ def watched(folder):
     expect("ranks", [r["rank"] for r in table(folder / "runs.db", "j", "ranks")], [0, 1, 2])
 
 
+def watched_as_somebody(folder):
+    """What may not be read is said once, and added once it may; all else goes on."""
+    if os.getuid():
+        raise Skip("only root can be somebody else")
+    inbox = folder / "inbox"
+    paths = Job(ranks=3, steps=4, layers=2).write(inbox)
+    for path in (folder.parent, folder, inbox):
+        path.chmod(0o777)
+    paths[1].chmod(0o600)
+    program = shutil.copy(rig.opmeter, folder)
+    process = subprocess.Popen([program, "add", "--watch", "inbox", "--every", "1", "--idle", "5", "--to", "runs.db", "--job", "j"], cwd=folder,
+                               user=65534, group=65534, extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        added = [process.stdout.readline() for _ in range(2)]
+        time.sleep(2.5)
+        paths[1].chmod(0o644)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    expect("exit status", process.returncode, 0)
+    expect("what is said of the one that may not be read", err, "opmeter: inbox/rank00001.json: Permission denied\n")
+    expect("added", [*added, out], [f"inbox/rank{r:05d}.json: added to job j\n" for r in (0, 2, 1)])
+
+
 def from_python(folder):
     """opmeter.connect(): DataFrames of the same tables."""
     python = os.environ.get("OPMETER_TEST_PYTHON", "/usr/bin/python3")
@@ -528,7 +553,7 @@ def down_meanwhile(folder):
     expect("rows", counts(url, "j"), counts(folder / "whole.db", "j"))
 
 
-TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, half_written, writers, older, older_ranks, odd_names, wrong_use, watched, from_python,
+TESTS = (planted, late_ranks, machines, drift, merging, arrivals, again, killed, half_written, writers, older, older_ranks, odd_names, wrong_use, watched, watched_as_somebody, from_python,
          same_answers, server_faults, cut_connections, down_meanwhile, *tls.TESTS, *faults.TESTS, *newer.TESTS, *large.TESTS,
          *histories.TESTS, *launchers.TESTS, *today.TESTS, *lateness.TESTS,
          *truths.TESTS, *recordings.TESTS, *hostile.TESTS, *subset.TESTS)
