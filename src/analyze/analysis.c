@@ -54,6 +54,7 @@ int analysis_intern_words(struct store *st)
                                          MEASURING_OPERATORS,
                                          MEASURING_CUPTI,
                                          MEASURING_WRITING,
+                                         MEASURING_RECORDS,
                                          MEASURING_SPANS,
                                          MEASURING_SAMPLES,
                                          "phases",

@@ -91,6 +91,7 @@ int analyze_measuring(const struct store *st, struct table *out, opm_error *err)
     } recorded[] = { { MEASURING_CUPTI, "overhead" }, { MEASURING_WRITING, "opmeter" } };
     double op_ns = measuring_op_ns(st), span_ns = fact(st, "recorder.span_cost_ns");
     double rounds = fact(st, "record.sample_rounds"), cpu_ns = fact(st, "record.sample_cpu_ns");
+    double records = fact(st, "cuda.records"), convert_ns = fact(st, "cuda.convert_cpu_ns");
     size_t nsite, nspan = store_nrow(st, TABLE_span);
     const struct site *site = store_sites(st, &nsite);
     bool *wanted = mem_calloc(nsite + 1, sizeof(*wanted));
@@ -115,6 +116,8 @@ int analyze_measuring(const struct store *st, struct table *out, opm_error *err)
         if (sum.count)
             rc = add_row(st, out, recorded[k].what, sum.count, (double)sum.total_ns);
     }
+    if (rc == 0 && records > 0 && convert_ns >= 0)
+        rc = add_row(st, out, MEASURING_RECORDS, (int64_t)records, convert_ns);
     if (rc == 0 && span_ns > 0 && nspan)
         rc = add_row(st, out, MEASURING_SPANS, (int64_t)nspan, span_ns * (double)nspan);
     if (rc == 0 && rounds > 0 && cpu_ns >= 0)

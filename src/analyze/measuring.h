@@ -14,6 +14,7 @@
 #define MEASURING_OPERATORS "operators of PyTorch"
 #define MEASURING_CUPTI "CUPTI"
 #define MEASURING_WRITING "writing"
+#define MEASURING_RECORDS "records of CUDA"
 #define MEASURING_SPANS "spans"
 #define MEASURING_SAMPLES "samples"
 

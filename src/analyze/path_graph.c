@@ -195,7 +195,10 @@ static int links_get(struct path_graph *g, str_id sync_cat)
 
 /* What a span of category cuda_sync has to tell. */
 struct sync_facts {
-    int64_t stream, wait_on_stream, record; /* OPM_NULL_I64: nothing */
+    int64_t stream, wait_on_stream; /* OPM_NULL_I64: nothing */
+    int64_t record;                 /* the call that recorded the event, by its correlation ... */
+    int64_t event;                  /* ... or the event: it was the last call that did */
+    int64_t recorded;               /* of such a call: the event */
 };
 
 static int facts_get(const struct path_graph *g, size_t span, struct buf *room,
@@ -203,7 +206,8 @@ static int facts_get(const struct path_graph *g, size_t span, struct buf *room,
 {
     struct json_reader r;
 
-    *f = (struct sync_facts){ OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64 };
+    *f =
+        (struct sync_facts){ OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64 };
     buf_clear(room);
     if (store_span_args(g->st, span, room))
         return OPM_ENOMEM;
@@ -214,6 +218,8 @@ static int facts_get(const struct path_graph *g, size_t span, struct buf *room,
         int64_t *to = json_read_is(&r, "stream")                              ? &f->stream
                       : json_read_is(&r, "wait_on_stream")                    ? &f->wait_on_stream
                       : json_read_is(&r, "wait_on_cuda_event_record_corr_id") ? &f->record
+                      : json_read_is(&r, "wait_on_cuda_event_id")             ? &f->event
+                      : json_read_is(&r, "cuda_event_id")                     ? &f->recorded
                                                                               : NULL;
 
         json_read_next(&r);
@@ -261,8 +267,84 @@ static int64_t moved(int64_t number, int64_t beside)
     return number + beside - beside % STORE_CORRELATION_STEP;
 }
 
+/* Calls that recorded an event of a process. */
+struct recorded {
+    int64_t rank, pid, event, ts;
+};
+struct records {
+    struct recorded *at; /* ascending */
+    size_t n, cap;
+    bool sought;
+};
+
+static int by_event(const void *va, const void *vb)
+{
+    const struct recorded *a = va, *b = vb;
+    const int64_t pair[][2] = {
+        { a->rank, b->rank }, { a->pid, b->pid }, { a->event, b->event }, { a->ts, b->ts }
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(pair); i++)
+        if (pair[i][0] != pair[i][1])
+            return pair[i][0] < pair[i][1] ? -1 : 1;
+    return 0;
+}
+
+static int records_seek(const struct path_graph *g, struct records *all, struct buf *room)
+{
+    size_t nsite;
+    const struct site *sites = store_sites(g->st, &nsite);
+    uint8_t *records = mem_calloc(nsite + 1, 1);
+    int rc = records ? 0 : OPM_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < nsite; i++)
+        records[i] = g->class[i] == CLASS_RUNTIME && sites[i].name &&
+                     strstr(store_text(g->st, sites[i].name), "EventRecord") != NULL;
+    for (size_t i = 0; rc == 0 && i < g->nspan; i++) {
+        struct sync_facts f;
+
+        if (!records[g->site[i]] || g->track[i] >= g->nline)
+            continue;
+        rc = facts_get(g, i, room, &f);
+        if (rc || f.recorded < 0)
+            continue;
+        if (GROW(all->at, all->cap, all->n + 1))
+            all->at[all->n++] = (struct recorded){ g->line[g->track[i]].rank,
+                                                   g->line[g->track[i]].pid, f.recorded, g->ts[i] };
+        else
+            rc = OPM_ENOMEM;
+    }
+    if (all->n)
+        qsort(all->at, all->n, sizeof(*all->at), by_event);
+    all->sought = true;
+    mem_free(records);
+    return rc;
+}
+
+/* When an event was recorded last before a call on this line, or INT64_MIN. */
+static int64_t recorded_before(const struct path_graph *g, const struct records *all, uint32_t line,
+                               int64_t event, int64_t ts)
+{
+    struct recorded wanted = { g->line[line].rank, g->line[line].pid, event, ts };
+    size_t lo = 0, hi = all->n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (by_event(&all->at[mid], &wanted) <= 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == 0 || all->at[lo - 1].rank != wanted.rank || all->at[lo - 1].pid != wanted.pid ||
+        all->at[lo - 1].event != event)
+        return INT64_MIN;
+    return all->at[lo - 1].ts;
+}
+
 /* One span of category cuda_sync: which call it is about, and what that waits for. */
-static int read_sync(struct path_graph *g, size_t i, struct buf *room, struct u64map *known)
+static int read_sync(struct path_graph *g, size_t i, struct buf *room, struct u64map *known,
+                     struct records *all)
 {
     size_t nsite;
     const char *name = store_text(g->st, store_sites(g->st, &nsite)[g->site[i]].name);
@@ -282,18 +364,24 @@ static int read_sync(struct path_graph *g, size_t i, struct buf *room, struct u6
         record = u64map_get(&g->launch, (uint64_t)moved(f.record, g->correlation[i]));
     if (record)
         record_ns = g->ts[*record];
+    if (rc == 0 && f.record < 0 && f.event >= 0 && !all->sought)
+        rc = records_seek(g, all, room);
     if (rc)
         return rc;
+    if (f.record < 0 && f.event >= 0)
+        record_ns = recorded_before(g, all, g->track[i], f.event, g->ts[*call]);
     if (strcmp(name, "Stream Wait Event") == 0) {
         struct stream_wait w = { g->ts[*call], on, record_ns };
 
-        return stream != OPM_NULL_ID && on != OPM_NULL_ID && record ? add_wait(&g->line[stream], w)
-                                                                    : 0;
+        return stream != OPM_NULL_ID && on != OPM_NULL_ID && record_ns != INT64_MIN
+                   ? add_wait(&g->line[stream], w)
+                   : 0;
     }
     if (strcmp(name, "Event Sync") == 0 && g->sync_name[g->site[*call]] != SYNC_NONE)
         return add_sync(g, (uint32_t)*call,
-                        on != OPM_NULL_ID && record ? (struct sync){ SYNC_EVENT, on, record_ns }
-                                                    : (struct sync){ SYNC_NONE, OPM_NULL_ID, 0 });
+                        on != OPM_NULL_ID && record_ns != INT64_MIN
+                            ? (struct sync){ SYNC_EVENT, on, record_ns }
+                            : (struct sync){ SYNC_NONE, OPM_NULL_ID, 0 });
     if (strcmp(name, "Stream Sync") == 0 && stream != OPM_NULL_ID)
         return add_sync(g, (uint32_t)*call, (struct sync){ SYNC_STREAM, stream, g->ts[*call] });
     return 0;
@@ -343,6 +431,7 @@ static int syncs_get(struct path_graph *g, str_id sync_cat)
     size_t nsite;
     const struct site *sites = store_sites(g->st, &nsite);
     struct u64map known = { 0 };
+    struct records all = { 0 };
     struct buf room = { 0 };
     bool any = false;
     int rc = 0;
@@ -351,13 +440,14 @@ static int syncs_get(struct path_graph *g, str_id sync_cat)
         if (sites[g->site[i]].cat != sync_cat || g->correlation[i] == OPM_NULL_I64)
             continue;
         any = true;
-        rc = read_sync(g, i, &room, &known);
+        rc = read_sync(g, i, &room, &known, &all);
     }
     for (size_t i = 0; rc == 0 && i < g->nline; i++)
         if (g->line[i].nwait)
             qsort(g->line[i].wait, g->line[i].nwait, sizeof(*g->line[i].wait), by_call);
     if (rc == 0 && !any)
         rc = asked_get(g);
+    mem_free(all.at);
     u64map_release(&known);
     buf_release(&room);
     return rc;

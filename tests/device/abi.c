@@ -127,6 +127,7 @@ CUPTI_KINDS(X)
 EQUAL(CUPTI_OK, CUPTI_SUCCESS);
 EQUAL(CUPTI_OUT_OF_MEMORY, CUPTI_ERROR_OUT_OF_MEMORY);
 EQUAL(CUPTI_MAX_LIMIT_REACHED, CUPTI_ERROR_MAX_LIMIT_REACHED);
+EQUAL(CUPTI_NOT_SUPPORTED, CUPTI_ERROR_NOT_SUPPORTED);
 EQUAL(CUPTI_NOT_INITIALIZED, CUPTI_ERROR_NOT_INITIALIZED);
 EQUAL(CUPTI_INSUFFICIENT_PRIVILEGES, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
 EQUAL(CUPTI_MULTIPLE_SUBSCRIBERS, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
@@ -135,13 +136,49 @@ EQUAL(CUPTI_VIRTUAL_INSUFFICIENT_PRIVILEGES,
 EQUAL(CUPTI_OBJECT_THREAD, CUPTI_ACTIVITY_OBJECT_THREAD);
 EQUAL(CUPTI_THREAD_ID_SYSTEM, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 EQUAL(CUPTI_ATTRIBUTE_ZEROED, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
+EQUAL(CUPTI_ATTRIBUTE_HOST_PINNED, CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED);
 EQUAL(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 EQUAL(CUPTI_CALL_ENTER, CUPTI_API_ENTER);
 EQUAL(CUPTI_CALL_EXIT, CUPTI_API_EXIT);
 SAME(cupti_call, site, CUpti_CallbackData, callbackSite);
 SAME(cupti_call, result, CUpti_CallbackData, functionReturnValue);
+SAME(cupti_call, parameters, CUpti_CallbackData, functionParams);
+SAME(cupti_call, context, CUpti_CallbackData, context);
+SAME(cupti_call, context_id, CUpti_CallbackData, contextUid);
 SAME(cupti_call, data, CUpti_CallbackData, correlationData);
 SAME(cupti_call, correlation, CUpti_CallbackData, correlationId);
+
+/* Of functions that are about waits: streams and events, in this order. */
+#define FIRST(params, field)                                                                      \
+    static_assert(offsetof(params, field) == 0 && sizeof(((params *)0)->field) == sizeof(void *), \
+                  #params)
+#define SECOND(params, field)                                         \
+    static_assert(offsetof(params, field) == sizeof(void *) &&        \
+                      sizeof(((params *)0)->field) == sizeof(void *), \
+                  #params)
+FIRST(cudaStreamSynchronize_v3020_params, stream);
+FIRST(cudaStreamSynchronize_ptsz_v7000_params, stream);
+FIRST(cudaEventSynchronize_v3020_params, event);
+FIRST(cudaEventDestroy_v3020_params, event);
+FIRST(cudaEventRecord_v3020_params, event);
+SECOND(cudaEventRecord_v3020_params, stream);
+FIRST(cudaEventRecord_ptsz_v7000_params, event);
+SECOND(cudaEventRecord_ptsz_v7000_params, stream);
+FIRST(cudaEventRecordWithFlags_v11010_params, event);
+SECOND(cudaEventRecordWithFlags_v11010_params, stream);
+FIRST(cudaStreamWaitEvent_v3020_params, stream);
+SECOND(cudaStreamWaitEvent_v3020_params, event);
+FIRST(cudaStreamWaitEvent_ptsz_v7000_params, stream);
+SECOND(cudaStreamWaitEvent_ptsz_v7000_params, event);
+FIRST(cuStreamSynchronize_params, hStream);
+FIRST(cuEventSynchronize_params, hEvent);
+FIRST(cuEventDestroy_v2_params, hEvent);
+FIRST(cuEventRecord_params, hEvent);
+SECOND(cuEventRecord_params, hStream);
+FIRST(cuEventRecordWithFlags_params, hEvent);
+SECOND(cuEventRecordWithFlags_params, hStream);
+FIRST(cuStreamWaitEvent_params, hStream);
+SECOND(cuStreamWaitEvent_params, hEvent);
 EQUAL(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
 EQUAL(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
 EQUAL(CUPTI_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_RESOURCE);

@@ -28,9 +28,10 @@ static struct {
     cupti_clock clock;
     cupti_callback callback;
     uint32_t enabled[64];
-    uint8_t watched[512]; /* functions of the driver of which there are records */
-    uint8_t made[32];     /* resources that are told of */
-    uint8_t told[512];    /* and of the runtime whose calls are told at once */
+    uint8_t watched[512];     /* functions of the driver of which there are records */
+    uint8_t made[32];         /* resources that are told of */
+    uint8_t told[2][512];     /* functions whose calls are told at once, by domain */
+    uint64_t event_until[16]; /* when what was there when it was recorded is done */
     struct buffer now;
     struct buffer full[FULL_MAX];
     size_t nfull;
@@ -169,9 +170,17 @@ static void describe(void)
                               .name = "Mock GPU" };
     struct cupti_context c = { .kind = KIND_CONTEXT, .context = 1, .null_stream = 7 };
 
+    struct cupti_overhead o = { .kind = KIND_OVERHEAD,
+                                .overhead_kind = 1 << 16,
+                                .object_kind = CUPTI_OBJECT_THREAD,
+                                .object = { 1, 2 },
+                                .start = now_ns(),
+                                .end = now_ns() + 100 };
+
     mock.described = true;
     APPEND(d);
     APPEND(c);
+    APPEND(o);
 }
 
 /* When the work begins and ends on its stream. Under lock. */
@@ -208,7 +217,13 @@ static void perform(const struct mock_work *w, uint32_t correlation)
         make_node(w);
         return;
     }
-    if (w->kind == MOCK_NOTHING || w->kind == MOCK_WAIT)
+    if (w->kind == MOCK_RECORD)
+        mock.event_until[w->event % 16] = mock.busy_until_ns[w->stream % STREAMS];
+    if (w->kind == MOCK_AFTER_EVENT &&
+        mock.busy_until_ns[w->stream % STREAMS] < mock.event_until[w->event % 16])
+        mock.busy_until_ns[w->stream % STREAMS] = mock.event_until[w->event % 16];
+    if (w->kind != MOCK_KERNEL && w->kind != MOCK_COPY && w->kind != MOCK_PEER_COPY &&
+        w->kind != MOCK_FILL)
         return;
     schedule(w, &start, &end);
     if (w->kind == MOCK_KERNEL) {
@@ -268,6 +283,111 @@ static void spin_until(uint64_t ns)
         ;
 }
 
+/* ---- waits ---- */
+
+/* As CUPTI numbers them; 0: the work is none. */
+static uint32_t wait_type(const struct mock_work *w)
+{
+    switch (w->kind) {
+    case MOCK_WAIT_EVENT:
+        return 1;
+    case MOCK_AFTER_EVENT:
+        return 2;
+    case MOCK_WAIT:
+        return 3;
+    case MOCK_WAIT_ALL:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static uint64_t wait_until(const struct mock_work *w)
+{
+    uint64_t until = 0;
+
+    if (w->kind == MOCK_WAIT_EVENT)
+        return mock.event_until[w->event % 16];
+    for (uint32_t i = 0; i < STREAMS; i++)
+        if (w->kind == MOCK_WAIT_ALL || (w->kind == MOCK_WAIT && i == w->stream % STREAMS))
+            until = mock.busy_until_ns[i] > until ? mock.busy_until_ns[i] : until;
+    return until;
+}
+
+static void wait(const struct mock_work *w, uint32_t correlation)
+{
+    struct cupti_synchronization s = { .kind = KIND_SYNCHRONIZATION,
+                                       .type = wait_type(w),
+                                       .start = now_ns(),
+                                       .correlation = correlation,
+                                       .context = 1,
+                                       .stream = w->stream };
+
+    if (w->kind == MOCK_WAIT_EVENT || w->kind == MOCK_WAIT_ALL)
+        s.stream = CUPTI_NO_ID;
+    spin_until(wait_until(w));
+    s.end = now_ns();
+    pthread_mutex_lock(&mock.lock);
+    APPEND(s);
+    pthread_mutex_unlock(&mock.lock);
+}
+
+/* What is handed to a function, in its order; the handle of a stream is its number and something.
+ */
+#define STREAM_HANDLE(number) ((const void *)(uintptr_t)((number) << 8))
+
+static void set_parameters(const void *to[2], const struct mock_work *w)
+{
+    const void *stream = w->bare ? NULL : STREAM_HANDLE(w->stream);
+    const void *event = (const void *)(uintptr_t)(w->event << 16);
+
+    to[0] = w->kind == MOCK_WAIT || w->kind == MOCK_AFTER_EVENT ? stream : event;
+    to[1] = w->kind == MOCK_RECORD ? stream : event;
+}
+
+/* The function of the driver by which the runtime does it. */
+static uint32_t driver_way(const struct mock_work *w)
+{
+    return w->kind == MOCK_WAIT          ? 126
+           : w->kind == MOCK_RECORD      ? 119
+           : w->kind == MOCK_WAIT_EVENT  ? 121
+           : w->kind == MOCK_AFTER_EVENT ? 295
+           : w->kind == MOCK_DESTROY     ? 325
+           : w->kind == MOCK_WAIT_ALL    ? 17
+                                         : 0;
+}
+
+struct told {
+    struct cupti_call call;
+    const void *parameters[2];
+    uint64_t kept;
+    uint32_t domain, cbid;
+    bool is;
+};
+
+static void tell(struct told *t, int site)
+{
+    t->call.site = site;
+    if (t->is)
+        mock.callback(NULL, t->domain, t->cbid, &t->call);
+}
+
+static void tell_begin(struct told *t, uint32_t domain, uint32_t cbid, const int *result,
+                       const struct mock_work *w, uint32_t correlation)
+{
+    *t = (struct told){ .domain = domain, .cbid = cbid };
+    t->call = (struct cupti_call){ .parameters = t->parameters,
+                                   .context = &mock,
+                                   .context_id = 1,
+                                   .data = &t->kept,
+                                   .correlation = correlation,
+                                   .result = result };
+    t->is = mock.callback && cbid && mock.told[domain == CUPTI_DOMAIN_RUNTIME][cbid % 512];
+    if (w)
+        set_parameters(t->parameters, w);
+    tell(t, CUPTI_CALL_ENTER);
+}
+
 EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct mock_work *work,
                       int n)
 {
@@ -279,50 +399,34 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
     struct { /* of a kind that there is not */
         uint32_t kind, more[3];
     } stranger = { .kind = 62 };
-
-    uint64_t kept = 0;
-    struct cupti_call site = {
-        .site = CUPTI_CALL_ENTER, .data = &kept, .correlation = 0, .result = &result
-    };
-    bool told = domain == CUPTI_DOMAIN_RUNTIME && mock.callback && mock.told[cbid % 512];
+    struct told outer, inner;
 
     pthread_mutex_lock(&mock.lock);
-    a.correlation = site.correlation = ++mock.correlation;
+    a.correlation = ++mock.correlation;
     pthread_mutex_unlock(&mock.lock);
-    if (told)
-        mock.callback(NULL, domain, cbid, &site);
+    tell_begin(&outer, domain, cbid, &result, n ? work : NULL, a.correlation);
+    tell_begin(&inner, CUPTI_DOMAIN_DRIVER,
+               n && domain == CUPTI_DOMAIN_RUNTIME ? driver_way(work) : 0, &result, work,
+               a.correlation);
     a.start = now_ns();
     pthread_mutex_lock(&mock.lock);
     if (!mock.described)
         describe();
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && !result; i++)
         perform(&work[i], a.correlation);
     if (behaves("stranger"))
         append(&stranger, sizeof(stranger));
     pthread_mutex_unlock(&mock.lock);
     spin_until(a.start + 1500);
-    if (n && work[0].kind == MOCK_WAIT) {
-        struct cupti_synchronization s = { .kind = KIND_SYNCHRONIZATION,
-                                           .type = 3,
-                                           .start = now_ns(),
-                                           .correlation = a.correlation,
-                                           .context = 1,
-                                           .stream = work[0].stream };
-
-        spin_until(mock.busy_until_ns[work[0].stream % STREAMS]);
-        s.end = now_ns();
-        pthread_mutex_lock(&mock.lock);
-        APPEND(s);
-        pthread_mutex_unlock(&mock.lock);
-    }
+    if (n && !result && wait_type(work))
+        wait(work, a.correlation);
     a.end = now_ns();
     pthread_mutex_lock(&mock.lock);
     if (domain == CUPTI_DOMAIN_DRIVER && mock.watched[cbid % 512])
         append(&a, sizeof(a));
     pthread_mutex_unlock(&mock.lock);
-    site.site = CUPTI_CALL_EXIT;
-    if (told)
-        mock.callback(NULL, domain, cbid, &site);
+    tell(&inner, CUPTI_CALL_EXIT);
+    tell(&outer, CUPTI_CALL_EXIT);
 }
 
 /* ---- CUPTI ---- */
@@ -384,8 +488,8 @@ int cuptiUnsubscribe(void *subscriber)
 int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)
 {
     (void)subscriber;
-    if (domain == CUPTI_DOMAIN_RUNTIME)
-        mock.told[cbid % 512] = (uint8_t)enable;
+    if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER)
+        mock.told[domain == CUPTI_DOMAIN_RUNTIME][cbid % 512] = (uint8_t)enable;
     if (domain == CUPTI_DOMAIN_RESOURCE)
         mock.made[cbid % 32] = (uint8_t)enable;
     return CUPTI_OK;
@@ -398,6 +502,20 @@ int cuptiGetGraphNodeId(void *node, uint64_t *id)
         return 1;
     *id = ((const struct mock_work *)node)->graph_node;
     return CUPTI_OK;
+}
+
+int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id)
+{
+    if (context || behaves("no-streams"))
+        return 1;
+    *id = stream ? (uint32_t)((uintptr_t)stream >> 8) : per_thread ? 8 : 7;
+    return CUPTI_OK;
+}
+
+int cuptiGetDeviceId(void *context, uint32_t *id)
+{
+    *id = 0;
+    return context == &mock ? CUPTI_OK : 1;
 }
 
 int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain)
@@ -416,15 +534,27 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
         { CUPTI_DOMAIN_RUNTIME, 41, "cudaMemcpyAsync_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 51, "cudaMemsetAsync_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 131, "cudaStreamSynchronize_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 135, "cudaEventRecord_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 136, "cudaEventDestroy_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 137, "cudaEventSynchronize_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 147, "cudaStreamWaitEvent_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 164, "cudaDeviceReset_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 165, "cudaDeviceSynchronize_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 211, "cudaLaunchKernel_v7000" },
+        { CUPTI_DOMAIN_RUNTIME, 239, "cudaStreamSynchronize_ptsz_v7000" },
         { CUPTI_DOMAIN_RUNTIME, 306, "cudaGraphInstantiate_v10000" },
         { CUPTI_DOMAIN_RUNTIME, 311, "cudaGraphLaunch_v10000" },
+        { CUPTI_DOMAIN_DRIVER, 17, "cuCtxSynchronize" },
+        { CUPTI_DOMAIN_DRIVER, 119, "cuEventRecord" },
+        { CUPTI_DOMAIN_DRIVER, 121, "cuEventSynchronize" },
+        { CUPTI_DOMAIN_DRIVER, 126, "cuStreamSynchronize" },
+        { CUPTI_DOMAIN_DRIVER, 295, "cuStreamWaitEvent" },
+        { CUPTI_DOMAIN_DRIVER, 325, "cuEventDestroy_v2" },
         { CUPTI_DOMAIN_DRIVER, 304, "cuCtxGetCurrent" },
         { CUPTI_DOMAIN_DRIVER, 307, "cuLaunchKernel" },
     };
 
-    if (cbid >= 320)
+    if (cbid >= 400)
         return 1;
     *name = "other";
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -455,9 +585,11 @@ int cuptiActivityRegisterTimestampCallback(cupti_clock clock)
 
 int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
 {
-    if (attribute == CUPTI_ATTRIBUTE_ZEROED && *size == 1)
+    bool is_byte = attribute == CUPTI_ATTRIBUTE_ZEROED || attribute == CUPTI_ATTRIBUTE_HOST_PINNED;
+
+    if (attribute == CUPTI_ATTRIBUTE_ZEROED)
         mock.zeroed = *(uint8_t *)value;
-    return CUPTI_OK;
+    return attribute <= 8 && *size == (is_byte ? sizeof(uint8_t) : sizeof(size_t)) ? CUPTI_OK : 1;
 }
 
 static void watch_all(uint32_t kind, uint8_t on)

@@ -24,12 +24,19 @@ enum {
     MEMCPY_ASYNC = 41,
     MEMSET_ASYNC = 51,
     STREAM_SYNCHRONIZE = 131,
+    EVENT_RECORD = 135,
+    EVENT_DESTROY = 136,
+    EVENT_SYNCHRONIZE = 137,
+    STREAM_WAIT_EVENT = 147,
     DEVICE_RESET = 164,
+    DEVICE_SYNCHRONIZE = 165,
     LAUNCH = 211,
+    STREAM_SYNCHRONIZE_PTSZ = 239,
     GRAPH_INSTANTIATE = 306,
     GRAPH_LAUNCH = 311,
     DRIVER_GET_CURRENT = 304,
-    DRIVER_LAUNCH = 307
+    DRIVER_LAUNCH = 307,
+    DRIVER_STREAM_SYNCHRONIZE = 126
 };
 enum { PAGEABLE = 1, PINNED = 2, DEVICE = 3, TO_DEVICE = 1, TO_HOST = 2 };
 
@@ -148,6 +155,13 @@ static void synchronize(uint32_t stream)
     struct mock_work w = { .kind = MOCK_WAIT, .stream = stream };
 
     cuda(STREAM_SYNCHRONIZE, &w, 1);
+}
+
+static void about(uint32_t cbid, enum mock_work_kind kind, uint32_t stream, uint32_t event)
+{
+    struct mock_work w = { .kind = kind, .stream = stream, .event = event };
+
+    cuda(cbid, &w, 1);
 }
 
 static opm_op *define(const char *name, const char *type)
@@ -284,6 +298,50 @@ static void autocast(int steps)
     }
 }
 
+static void kernel(uint32_t stream, const char *name, uint64_t us)
+{
+    struct mock_work w = { .kind = MOCK_KERNEL,
+                           .stream = stream,
+                           .dur_ns = us * 1000,
+                           .name = name,
+                           .grid = 100,
+                           .block = 128 };
+
+    cuda(LAUNCH, &w, 1);
+}
+
+/* Every way to wait. Event 1 is recorded on one stream and waited for by another and by the host,
+ * recorded anew elsewhere, and destroyed; what has its handle then is another event. */
+static void waits(int unused)
+{
+    struct mock_work bare = { .kind = MOCK_WAIT, .stream = 8, .bare = 1 };
+    struct mock_work by_driver = { .kind = MOCK_WAIT, .stream = 13 };
+
+    (void)unused;
+    kernel(13, "first", 20000);
+    about(EVENT_RECORD, MOCK_RECORD, 13, 1);
+    kernel(13, "unrelated", 40000);
+    about(STREAM_WAIT_EVENT, MOCK_AFTER_EVENT, 7, 1);
+    kernel(7, "second", 60000);
+    about(EVENT_RECORD, MOCK_RECORD, 7, 2);
+    about(EVENT_SYNCHRONIZE, MOCK_WAIT_EVENT, 7, 2);
+    about(EVENT_RECORD, MOCK_RECORD, 7, 1);
+    about(EVENT_SYNCHRONIZE, MOCK_WAIT_EVENT, 7, 1);
+    about(EVENT_DESTROY, MOCK_DESTROY, 0, 1);
+    about(EVENT_SYNCHRONIZE, MOCK_WAIT_EVENT, 7, 1); /* never recorded */
+    about(EVENT_RECORD, MOCK_RECORD, 20, 3);         /* takes the number that is free */
+    about(EVENT_SYNCHRONIZE, MOCK_WAIT_EVENT, 20, 3);
+    synchronize(7);
+    cuda(STREAM_SYNCHRONIZE_PTSZ, &bare, 1);
+    bare.stream = 7;
+    cuda(STREAM_SYNCHRONIZE, &bare, 1);
+    if (call) {
+        call(DRIVER, DRIVER_STREAM_SYNCHRONIZE, 0, &by_driver, 1);
+        call(RUNTIME, STREAM_SYNCHRONIZE, 700, &by_driver, 1); /* fails */
+    }
+    about(DEVICE_SYNCHRONIZE, MOCK_WAIT_ALL, 0, 0);
+}
+
 /* A launch while a stream is captured makes a node. */
 static void capture(opm_op *op, uint64_t node, bool by_driver)
 {
@@ -415,7 +473,7 @@ int main(int argc, char **argv)
                    { "graphs", graphs, 4 },       { "many", many, 1000 },
                    { "reset", reset, 0 },         { "forks", forks, 0 },
                    { "killed", killed, 0 },       { "left", left, 0 },
-                   { "threads", threads, 4 } };
+                   { "threads", threads, 4 },     { "waits", waits, 0 } };
     const char *name = argc > 1 ? argv[1] : "train";
 
     nvtx_load();

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/common.h"
+#include "device/cuda/per_thread.h"
 
 #include <fnmatch.h>
 #include <opmeter/opmeter.h>
@@ -96,7 +97,7 @@ static opm_site runtime_site[RUNTIME_CALLS_MAX]; /* name NULL: not watched */
 
 static pthread_key_t line_key;
 static pthread_once_t line_once = PTHREAD_ONCE_INIT;
-static __thread opm_track *line; /* of the calling thread */
+static PER_THREAD opm_track *line; /* of the calling thread */
 
 static void free_line(void *track)
 {
@@ -108,32 +109,39 @@ static void make_key(void)
     pthread_key_create(&line_key, free_line);
 }
 
-static opm_track *own_line(void)
+__attribute__((noinline, cold)) static opm_track *make_line(void)
 {
-    if (!line) {
-        line = opm_track_define_numbered("thread", NULL, NULL, OPM_CLOCK_RECORDER, gettid());
-        pthread_once(&line_once, make_key);
-        pthread_setspecific(line_key, line);
-    }
+    line = opm_track_define_numbered("thread", NULL, NULL, OPM_CLOCK_RECORDER, gettid());
+    pthread_once(&line_once, make_key);
+    pthread_setspecific(line_key, line);
     return line;
 }
 
-void calls_take(uint32_t cbid, const struct cupti_call *call)
+static opm_track *own_line(void)
+{
+    return LIKELY(line) ? line : make_line();
+}
+
+__attribute__((noinline, cold)) static void
+take_failed(uint32_t cbid, const struct cupti_call *call, uint64_t start, uint64_t end)
 {
     char args[32];
-    int result;
 
+    snprintf(args, sizeof(args), "{\"result\":%d}", *call->result);
+    opm_device_span_args(own_line(), &runtime_site[cbid], (int64_t)start, (int64_t)end,
+                         call->correlation, args);
+}
+
+void calls_take(uint32_t cbid, const struct cupti_call *call, uint64_t start, uint64_t end,
+                const char *args)
+{
     if (cbid >= RUNTIME_CALLS_MAX || !runtime_site[cbid].name)
         return;
-    if (call->site == CUPTI_CALL_ENTER) {
-        *call->data = opm_now();
-        return;
-    }
-    result = call->result ? *call->result : 0;
-    if (result)
-        snprintf(args, sizeof(args), "{\"result\":%d}", result);
-    opm_device_span_args(own_line(), &runtime_site[cbid], (int64_t)*call->data, (int64_t)opm_now(),
-                         call->correlation, result ? args : NULL);
+    if (UNLIKELY(call->result && *call->result))
+        take_failed(cbid, call, start, end);
+    else
+        opm_device_span_args(own_line(), &runtime_site[cbid], (int64_t)start, (int64_t)end,
+                             call->correlation, args);
 }
 
 static int watch_runtime(const struct cupti *lib, void *subscriber)

@@ -14,8 +14,10 @@
 /* 0, or what CUPTI says. kind: KIND_RUNTIME or KIND_DRIVER. */
 int calls_enable(const struct cupti *lib, void *subscriber, uint32_t kind);
 
-/* One end of a call of the runtime, on the thread that makes it. */
-void calls_take(uint32_t cbid, const struct cupti_call *call);
+/* A call of the runtime that returns, on the thread that made it; times are of opm_now(). args are
+ * facts about it, a JSON object, or NULL. */
+void calls_take(uint32_t cbid, const struct cupti_call *call, uint64_t start, uint64_t end,
+                const char *args);
 
 /* The name that people know a function by; domain: CUPTI_DOMAIN_RUNTIME or CUPTI_DOMAIN_DRIVER. */
 void calls_name(const struct cupti *lib, uint32_t domain, uint32_t cbid, char *out, size_t size);

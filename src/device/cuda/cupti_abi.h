@@ -16,6 +16,7 @@ enum cupti_result {
     CUPTI_OUT_OF_MEMORY = 8,
     CUPTI_MAX_LIMIT_REACHED = 12, /* no further record in the buffer */
     CUPTI_NOT_INITIALIZED = 15,
+    CUPTI_NOT_SUPPORTED = 27,
     CUPTI_INSUFFICIENT_PRIVILEGES = 35,
     CUPTI_MULTIPLE_SUBSCRIBERS = 39,
     CUPTI_VIRTUAL_INSUFFICIENT_PRIVILEGES = 40,
@@ -165,7 +166,11 @@ struct cupti_device {
 enum { CUPTI_OBJECT_THREAD = 2 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
-enum { CUPTI_ATTRIBUTE_ZEROED = 5 }; /* uint8_t: buffers are given zeroed */
+/* Attributes that are a uint8_t; all others are a size_t. */
+enum {
+    CUPTI_ATTRIBUTE_ZEROED = 5,     /* buffers are given zeroed */
+    CUPTI_ATTRIBUTE_HOST_PINNED = 8 /* times of the device are kept in memory of the host */
+};
 enum {
     CUPTI_DOMAIN_DRIVER = 1,
     CUPTI_DOMAIN_RUNTIME = 2,
@@ -175,6 +180,7 @@ enum {
 enum { CUPTI_CBID_DEVICE_RESET = 164 }; /* cudaDeviceReset() */
 enum { CUPTI_CBID_NODE_CREATED = 13, CUPTI_CBID_NODE_CLONED = 20 };
 #define CUPTI_NO_ID 0xffffffffu /* of a stream or context in synchronization records */
+enum { CUPTI_STREAM_LEGACY = 1, CUPTI_STREAM_PER_THREAD = 2 }; /* handles that are none */
 
 struct cupti_state {
     int result;
@@ -187,8 +193,8 @@ enum { CUPTI_CALL_ENTER = 0, CUPTI_CALL_EXIT = 1 };
 struct cupti_call {
     int site;
     const char *function;
-    const void *parameters;
-    const int *result; /* when it ends */
+    const void *parameters; /* a struct of them */
+    const int *result;      /* when it ends */
     const char *symbol;
     void *context;
     uint32_t context_id;
@@ -239,6 +245,8 @@ typedef uint64_t (*cupti_clock)(void);
     X(EnableDomain, 1, (uint32_t enable, void *subscriber, uint32_t domain))                     \
     X(GetCallbackName, 1, (uint32_t domain, uint32_t cbid, const char **name))                   \
     X(GetGraphNodeId, 0, (void *node, uint64_t *id))                                             \
+    X(GetStreamIdEx, 0, (void *context, void *stream, uint8_t per_thread, uint32_t *id))         \
+    X(GetDeviceId, 0, (void *context, uint32_t *id))                                             \
     X(SetThreadIdType, 1, (uint32_t type))                                                       \
     X(ActivityRegisterCallbacks, 1,                                                              \
       (cupti_buffer_request request, cupti_buffer_complete complete))                            \

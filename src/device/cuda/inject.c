@@ -16,10 +16,12 @@
 #include "device/cuda/nvtx.h"
 #include "device/cuda/pool.h"
 #include "device/cuda/records.h"
+#include "device/cuda/waits.h"
 
 #include <errno.h>
 #include <opmeter/opmeter.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -54,6 +56,7 @@ static struct {
     bool stopping;
     pthread_t worker;
     bool has_worker;
+    _Atomic uint64_t convert_ns; /* CPU time of the worker */
 } cuda = { .convert = PTHREAD_MUTEX_INITIALIZER,
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .wake = PTHREAD_COND_INITIALIZER };
@@ -154,6 +157,7 @@ static void facts(void)
     if (cuda.clock.error_ns >= 0)
         number_fact("cuda.clock.error_ns", (uint64_t)cuda.clock.error_ns);
     number_fact("cuda.records", cuda.records.taken);
+    number_fact("cuda.convert_cpu_ns", atomic_load(&cuda.convert_ns));
     number_fact("cuda.dropped", dropped_so_far());
     number_fact("cuda.unfinished", cuda.records.unfinished);
     number_fact("cuda.unknown", cuda.records.unknown);
@@ -211,6 +215,23 @@ static bool is_stopping(void)
     return stopping;
 }
 
+/* Whoever is woken in place of another thread keeps it from working, so this one asks to wait its
+ * turn: what it converts is in no hurry. */
+static void stand_back(void)
+{
+    struct sched_param none = { 0 };
+
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
+
+static void count_time(void)
+{
+    struct timespec t;
+
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0)
+        atomic_store(&cuda.convert_ns, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
+}
+
 static int64_t flush_ns(void)
 {
     const char *text = environment_get("OPMETER_CUDA_FLUSH_MS");
@@ -227,6 +248,7 @@ static void *work(void *unused)
 
     (void)unused;
     opm_thread_name("opmeter CUDA");
+    stand_back();
     clock_gettime(CLOCK_REALTIME, &now);
     next = after(now, period_ns);
     while (!is_stopping()) {
@@ -240,6 +262,7 @@ static void *work(void *unused)
         } else {
             drained |= drain();
         }
+        count_time();
     }
     return NULL;
 }
@@ -261,22 +284,41 @@ static void tell_state(const struct cupti_state *state)
     }
 }
 
+/* An end of a call. The clock is read once, close to what the program calls. */
+static void take_call(uint32_t domain, uint32_t cbid, const struct cupti_call *call)
+{
+    bool waits = UNLIKELY(waits_concerns(domain, cbid));
+    const char *args = NULL;
+    uint64_t end;
+
+    if (call->site == CUPTI_CALL_ENTER) {
+        if (waits)
+            waits_enter(domain, cbid, call);
+        *call->data = opm_now();
+        return;
+    }
+    if (!*call->data) /* it began before we were there */
+        return;
+    end = opm_now();
+    if (waits)
+        args = waits_leave(&cuda.lib, domain, cbid, call, *call->data, end);
+    if (domain == CUPTI_DOMAIN_RUNTIME)
+        calls_take(cbid, call, *call->data, end, args);
+}
+
 static void called_back(void *user, uint32_t domain, uint32_t cbid, const void *data)
 {
     (void)user;
-    if (!atomic_load(&cuda.on))
+    if (!atomic_load_explicit(&cuda.on, memory_order_relaxed))
         return;
-    if (domain == CUPTI_DOMAIN_STATE) {
+    if (domain == CUPTI_DOMAIN_STATE)
         tell_state(data);
-        return;
-    }
-    if (domain == CUPTI_DOMAIN_RESOURCE)
+    else if (domain == CUPTI_DOMAIN_RESOURCE)
         graphs_take(&cuda.lib, cbid, data);
-    if (domain != CUPTI_DOMAIN_RUNTIME)
-        return;
-    calls_take(cbid, data);
-    if (cbid == CUPTI_CBID_DEVICE_RESET &&
-        ((const struct cupti_call *)data)->site == CUPTI_CALL_ENTER) {
+    else
+        take_call(domain, cbid, data);
+    if (UNLIKELY(cbid == CUPTI_CBID_DEVICE_RESET && domain == CUPTI_DOMAIN_RUNTIME &&
+                 ((const struct cupti_call *)data)->site == CUPTI_CALL_ENTER)) {
         /* What is not taken over before the reset is gone after it, names of kernels too. */
         cuda.lib.ActivityFlushAll(0);
         drain();
@@ -307,21 +349,41 @@ static int subscribe(opm_error *err)
 
 /* ---- what is recorded ---- */
 
+static bool has_word(const char *list, const char *word, bool minus)
+{
+    size_t len = strlen(word);
+
+    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',') {
+        const char *at = p + (minus && *p == '-');
+
+        if (strcspn(at, ",") == len && memcmp(at, word, len) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Is a category of spans to be recorded, as far as the environment says? What the recorder would
  * throw away need not be made. */
 static bool is_wanted(const char *category)
 {
     const char *list = environment_get("OPMETER_CATEGORIES");
     bool all_but = list && list[0] == '-';
-    size_t len = strlen(category);
 
-    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',') {
-        const char *word = p + (all_but && *p == '-');
+    return list ? has_word(list, category, all_but) != all_but : true;
+}
 
-        if (strcspn(word, ",") == len && memcmp(word, category, len) == 0)
-            return !all_but;
-    }
-    return !list || all_but;
+/* Are CUPTI's own records of this to be had, for which every launch of the program pays? */
+static bool is_asked(const char *category)
+{
+    return has_word(environment_get("OPMETER_CUDA_RECORDS"), category, false);
+}
+
+/* What CUPTI says of its own work, only if it is named. */
+static bool is_named(const char *category)
+{
+    const char *list = environment_get("OPMETER_CATEGORIES");
+
+    return is_asked(category) || (list && list[0] != '-');
 }
 
 static bool is_permission(int result)
@@ -351,9 +413,12 @@ static const struct {
 
 static int enable_kind(uint32_t kind)
 {
-    return kind == KIND_RUNTIME || kind == KIND_DRIVER
-               ? calls_enable(&cuda.lib, cuda.subscriber, kind)
-               : cuda.lib.ActivityEnable(kind);
+    if (kind == KIND_RUNTIME || kind == KIND_DRIVER)
+        return calls_enable(&cuda.lib, cuda.subscriber, kind);
+    if (kind == KIND_SYNCHRONIZATION && !is_asked("cuda_sync") &&
+        waits_enable(&cuda.lib, cuda.subscriber) == CUPTI_OK)
+        return CUPTI_OK;
+    return cuda.lib.ActivityEnable(kind);
 }
 
 /* Kernels must be had; whatever else this CUPTI or this GPU does not offer is noted. */
@@ -365,7 +430,8 @@ static int enable_kinds(opm_error *err)
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         int rc;
 
-        if (!opm_on(kinds[i].layer) || (kinds[i].category && !is_wanted(kinds[i].category)))
+        if (!opm_on(kinds[i].layer) || (kinds[i].category && !is_wanted(kinds[i].category)) ||
+            (kinds[i].kind == KIND_OVERHEAD && !is_named(kinds[i].category)))
             continue;
         rc = enable_kind(kinds[i].kind);
         if (!rc)
@@ -384,6 +450,38 @@ static int enable_kinds(opm_error *err)
     if (n)
         opm_meta("cuda.refused", refused);
     return 0;
+}
+
+/* Attributes of CUPTI's recording, for experiments: NUMBER=VALUE, separated by commas, as its
+ * header has them. The two whose numbers are named are bytes. */
+static void set_attributes(void)
+{
+    const char *list = environment_get("OPMETER_CUDA_ATTRIBUTES");
+    char set[256] = "";
+    size_t n = 0;
+
+    /* Else it fills buffers with zeros while a launch waits. */
+    if (cuda.lib.ActivitySetAttribute)
+        cuda.lib.ActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED, &(size_t){ sizeof(uint8_t) },
+                                      &(uint8_t){ 1 });
+    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',') {
+        char *equals;
+        unsigned long number = strtoul(p, &equals, 10);
+        size_t value = *equals == '=' ? strtoul(equals + 1, NULL, 10) : 0, size = sizeof(value);
+        uint8_t byte = (uint8_t)value;
+        bool is_byte = number == CUPTI_ATTRIBUTE_ZEROED || number == CUPTI_ATTRIBUTE_HOST_PINNED;
+        void *at = is_byte ? (void *)&byte : (void *)&value;
+        bool done;
+
+        size = is_byte ? sizeof(byte) : size;
+        done = *equals == '=' && cuda.lib.ActivitySetAttribute &&
+               cuda.lib.ActivitySetAttribute((uint32_t)number, &size, at) == CUPTI_OK;
+        if (n < sizeof(set))
+            n += (size_t)snprintf(set + n, sizeof(set) - n, "%s%lu%s%zu", n ? "," : "", number,
+                                  done ? "=" : " refused ", value);
+    }
+    if (n)
+        opm_meta("cuda.attributes", set);
 }
 
 /* ---- start and stop ---- */
@@ -448,10 +546,7 @@ static int start(opm_error *err)
     cuda_clock_init(&cuda.clock, &cuda.lib);
     records_init(&cuda.records, &cuda.lib, &cuda.clock);
     cuda.lib.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
-    /* Else it fills them with zeros while a launch waits. */
-    if (cuda.lib.ActivitySetAttribute)
-        cuda.lib.ActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED, &(size_t){ sizeof(uint8_t) },
-                                      &(uint8_t){ 1 });
+    set_attributes();
     rc = cuda.lib.ActivityRegisterCallbacks(buffer_requested, buffer_completed);
     if (rc)
         rc = opm__fail(err, OPM_EUNSUPPORTED, "CUPTI takes no buffers: %s",
