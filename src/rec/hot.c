@@ -482,6 +482,33 @@ void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int6
         opm__put(h, u, 3);
 }
 
+bool opm__put_device_span_quick(uint64_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
+                                uint64_t correlation)
+{
+    struct hot *h = &opm__hot;
+    uint64_t cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
+    uint64_t generation;
+    struct opm_unit *u;
+
+    if (UNLIKELY(atomic_load_explicit(&h->inside, memory_order_relaxed)))
+        return false;
+    hot_close(h);
+    generation = atomic_load_explicit(&h->generation, memory_order_relaxed);
+    if (UNLIKELY(cache >> 32 != generation || track >> 32 != generation || (int32_t)cache <= 0 ||
+                 h->cap - h->used < 3)) {
+        hot_open(h);
+        return false;
+    }
+    u = &h->units[h->used];
+    u[0] = (struct opm_unit){ (uint64_t)start_ns, unit_word(UNIT_DEVICE_SPAN, (uint32_t)cache, 0) };
+    u[1] = (struct opm_unit){ (uint64_t)end_ns, correlation };
+    u[2] = (struct opm_unit){ (uint32_t)track, 0 };
+    h->used += 3;
+    __atomic_store_n(&h->slot->used, h->used, __ATOMIC_RELEASE);
+    hot_open(h);
+    return true;
+}
+
 uint64_t opm_now(void)
 {
     return opm__clock_rate ? clock_ticks() : 0;

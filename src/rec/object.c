@@ -355,6 +355,10 @@ void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
 void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                            uint64_t correlation, const char *args)
 {
+    if (t && site && !args &&
+        opm__put_device_span_quick(__atomic_load_n(&t->cache, __ATOMIC_RELAXED), site, start_ns,
+                                   end_ns, correlation))
+        return;
     if (t && opm__slow_enter_span()) {
         uint32_t text = args ? opm__define_string(args, strlen(args)) : 0;
 

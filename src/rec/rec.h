@@ -303,6 +303,10 @@ void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, ui
 void opm__put_gauge(opm_site *site, double value);
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
                           uint64_t correlation, uint32_t args);
+/* The same without arguments and outside of slow paths; track is the cache of one. False: something
+ * is not known yet to this thread or recording, or there is no room. */
+bool opm__put_device_span_quick(uint64_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
+                                uint64_t correlation);
 
 /* bus.c; under control */
 void opm__bus_watch(void); /* a live file that is cut short ends the recording, not the program */

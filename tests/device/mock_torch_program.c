@@ -1,13 +1,16 @@
 /* mock_torch_program.c -- a program that seems to train with PyTorch: what the Python package does
  * to have its operators recorded, and calls whose names, shapes and types are known.
  *
- * usage: opmeter-mock-torch LIBOPMETER-CUDA MOCK-TORCH [blind]
- *        blind: the call that is looked for does not come */
+ * usage: opmeter-mock-torch LIBOPMETER-CUDA MOCK-TORCH [blind | many N]
+ *        blind: the call that is looked for does not come
+ *        many:  the operators of N layers of a network, which bench/hooks.py counts instructions of
+ */
 #include "device/cuda/torch_hook.h"
 #include "mock_torch.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,14 +95,37 @@ static void train(void)
     torch.end(step);
 }
 
+/* One operator within the other, as convolutions are; norms with many inputs, others with one. */
+static void layers(int n)
+{
+    int64_t dims[][4] = { { 8, 64, 56, 56 }, { 64, 64, 3, 3 }, { 64 } };
+    void *x[8], *w = torch.tensor(dims[1], 4, FP32), *one = torch.tensor(dims[2], 1, FP32);
+
+    for (int i = 0; i < 8; i++) {
+        dims[0][1] = 64 + i;
+        x[i] = torch.tensor(dims[0], 4, FP32);
+    }
+    for (int i = 0; i < n; i++) {
+        void *conv[] = { x[i % 8], w, NULL, NULL, NULL }, *relu[] = { x[i % 8] };
+        void *norm[] = { x[i % 8], one, one, one, one, NULL, NULL, NULL };
+        void *outer = torch.begin("aten::conv2d", SCOPE_FUNCTION, 0, conv, 5);
+
+        torch.end(torch.begin("aten::cudnn_convolution", SCOPE_FUNCTION, 0, conv, 5));
+        torch.end(outer);
+        torch.end(torch.begin("aten::batch_norm", SCOPE_FUNCTION, 0, norm, 8));
+        torch.end(torch.begin("aten::relu_", SCOPE_FUNCTION, 0, relu, 1));
+    }
+}
+
 int main(int argc, char **argv)
 {
+    bool is_many = argc > 4 && strcmp(argv[3], "many") == 0;
     int64_t first[] = { 3, 5, 7 }, second[] = { 2, 3, 4, 5, 6, 7 };
     struct torch_probe probe;
     void *both[2];
 
     if (argc < 3) {
-        fprintf(stderr, "usage: %s LIBOPMETER-CUDA MOCK-TORCH [blind]\n", argv[0]);
+        fprintf(stderr, "usage: %s LIBOPMETER-CUDA MOCK-TORCH [blind | many N]\n", argv[0]);
         return 2;
     }
     load(argv[1], argv[2]);
@@ -110,12 +136,15 @@ int main(int argc, char **argv)
            opmeter.look("/nowhere/libtorch_cpu.so", SCOPES, 3, 1 << SCOPE_USER, &probe));
     printf("too many scopes: %d\n", opmeter.look(argv[2], 20, 3, 1 << SCOPE_USER, &probe));
     printf("look: %d\n", opmeter.look(argv[2], SCOPES, 3, 1 << SCOPE_USER, &probe));
-    if (argc == 3)
+    if (argc == 3 || is_many)
         torch.end(torch.begin("aten::is_same_size", SCOPE_FUNCTION, 0, both, 2));
     printf("found: %d\n", opmeter.found());
     printf("observers: %d\n", torch.observers());
     opmeter.watch(1, 1);
-    train();
+    if (is_many)
+        layers((int)strtol(argv[4], NULL, 10));
+    else
+        train();
     opmeter.watch(1, 0);
     printf("observers without operators: %d\n", torch.observers());
     torch.end(torch.begin("aten::addmm", SCOPE_FUNCTION, 0, both, 2));

@@ -39,6 +39,8 @@ RETURNS_OBJECT(look_start)
 RETURNS_OBJECT(op_start)
 RETURNS_OBJECT(mark_start)
 
+__extension__ typedef unsigned __int128 wide;
+
 #define PROBE_NAME "aten::is_same_size"
 #define CALL_BYTES 1024  /* of at::RecordFunction; it has some 400 */
 #define TENSOR_BYTES 512 /* of c10::TensorImpl; it has some 200 */
@@ -197,43 +199,126 @@ static void look_end(const void *function, void *context)
 
 /* ---- operators ---- */
 
-static void read_input(const struct value *v, struct torch_input *out)
-{
-    const struct sizes *s;
+struct inputs {
+    const struct value *value;
+    size_t n;
+};
 
-    *out = (struct torch_input){ .type = TORCH_NO_TYPE };
+static inline const struct sizes *sizes_of(const struct value *v)
+{
     if (v->tag != TAG_TENSOR || !v->payload || v->payload == torch.undefined)
-        return;
-    s = (const struct sizes *)((const char *)v->payload + torch.sizes_at);
-    out->rank = (uint8_t)MIN(s->rank, (uint64_t)TORCH_RANK_MAX);
-    out->dims = s->rank > RANK_HERE_MAX ? s->at.elsewhere : s->at.here;
-    out->type = s->type < TORCH_NO_TYPE ? (uint8_t)s->type : TORCH_NO_TYPE;
+        return NULL;
+    return (const struct sizes *)((const char *)v->payload + torch.sizes_at);
+}
+
+static struct torch_input read_input(const struct value *v)
+{
+    const struct sizes *s = sizes_of(v);
+
+    if (!s)
+        return (struct torch_input){ .type = TORCH_NO_TYPE };
+    return (struct torch_input){
+        .dims = s->rank > RANK_HERE_MAX ? s->at.elsewhere : s->at.here,
+        .rank = (uint8_t)MIN(s->rank, (uint64_t)TORCH_RANK_MAX),
+        .type = s->type < TORCH_NO_TYPE ? (uint8_t)s->type : TORCH_NO_TYPE,
+    };
+}
+
+static inline void mix(struct torch_hash *h, uint64_t a, uint64_t b)
+{
+    wide product = (wide)(h->low ^ a) * (h->high ^ b);
+
+    h->low = (uint64_t)product + b;
+    h->high = (uint64_t)(product >> 64) + a;
+}
+
+/* A name of at least eight bytes in whole words; the last overlaps the one before it. */
+static inline void mix_name(struct torch_hash *h, const char *name, size_t len)
+{
+    uint64_t a = 0, b = 0;
+
+    for (size_t at = 0; at + 16 < len; at += 16) {
+        memcpy(&a, name + at, 8);
+        memcpy(&b, name + at + 8, 8);
+        mix(h, a, b);
+    }
+    if (LIKELY(len >= 16)) {
+        memcpy(&a, name + len - 16, 8);
+        memcpy(&b, name + len - 8, 8);
+    } else if (LIKELY(len >= 8)) {
+        memcpy(&a, name, 8);
+        memcpy(&b, name + len - 8, 8);
+    } else {
+        memcpy(&a, name, len);
+    }
+    mix(h, a, b ^ len << 56);
+}
+
+static inline void mix_sizes(struct torch_hash *h, uint64_t place, const struct sizes *s)
+{
+    uint64_t rank = MIN(s->rank, (uint64_t)TORCH_RANK_MAX);
+    const int64_t *d = rank > RANK_HERE_MAX ? s->at.elsewhere : s->at.here;
+
+    mix(h, place << 32 | (uint64_t)s->type << 16 | rank, rank ? (uint64_t)d[0] : 0);
+    for (uint64_t i = 2; i < rank; i += 2)
+        mix(h, (uint64_t)d[i - 1], (uint64_t)d[i]);
+    if (rank && rank % 2 == 0)
+        mix(h, (uint64_t)d[rank - 1], rank);
+}
+
+/* Name, shapes and types, with no copy of them. What is no tensor has no other mark than the gap
+ * that it leaves. */
+static struct torch_hash hash_of(const char *name, size_t len, const struct inputs *inputs)
+{
+    struct torch_hash h = { 0x9e3779b97f4a7c15u, 0xd6e8feb86659fd93u };
+    size_t n = MIN(inputs->n, (size_t)TORCH_INPUTS_MAX);
+
+    mix_name(&h, name, MIN(len, (size_t)TORCH_NAME_MAX));
+    for (size_t i = 0; i < n; i++) {
+        const struct sizes *s = sizes_of(&inputs->value[i]);
+
+        if (s)
+            mix_sizes(&h, i, s);
+    }
+    mix(&h, n, len);
+    return h;
+}
+
+/* The first time in this thread. */
+__attribute__((noinline, cold)) static opm_op *find_op(struct torch_hash hash, const char *name,
+                                                       size_t len, const struct inputs *inputs)
+{
+    struct torch_call call = { .name = name, .name_len = len };
+
+    call.ninputs = (uint32_t)MIN(inputs->n, (size_t)TORCH_INPUTS_MAX);
+    for (uint32_t i = 0; i < call.ninputs; i++)
+        call.in[i] = read_input(&inputs->value[i]);
+    while (call.ninputs && call.in[call.ninputs - 1].type == TORCH_NO_TYPE)
+        call.ninputs--; /* numbers and flags at the end keep nobody's place */
+    return torch_op_find(hash, &call);
 }
 
 static void **op_start(void **context, const void *function)
 {
-    struct torch_call call;
-    struct {
-        const struct value *value;
-        size_t n;
-    } inputs;
+    struct torch_hash hash;
+    struct inputs inputs;
+    const char *name;
     opm_span *span;
     opm_op *op;
+    size_t len;
 
     *context = NULL;
     if (!opm_on(OPM_FRAMEWORK))
         return context;
     memcpy(&inputs, (const char *)function + torch.inputs_at, sizeof(inputs));
-    call.name = torch.name(function);
-    call.name_len = strlen(call.name);
-    call.ninputs = (uint32_t)MIN(inputs.n, (size_t)TORCH_INPUTS_MAX);
-    for (uint32_t i = 0; i < call.ninputs; i++)
-        read_input(&inputs.value[i], &call.in[i]);
-    while (call.ninputs && call.in[call.ninputs - 1].type == TORCH_NO_TYPE)
-        call.ninputs--; /* numbers and flags at the end keep nobody's place */
-    op = torch_op_of(&call);
+    name = torch.name(function);
+    len = strlen(name);
+    hash = hash_of(name, len, &inputs);
+    op = torch_op_seek(hash);
+    if (UNLIKELY(!op))
+        op = find_op(hash, name, len, &inputs);
     span = op ? ranges_open(function) : NULL;
-    if (span)
+    if (LIKELY(span))
         *span = opm_op_begin(op);
     return context;
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/u64map.h"
+#include "device/cuda/per_thread.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -17,13 +18,9 @@
 #define KEY_WORDS (1 + TORCH_NAME_MAX / 8 + TORCH_INPUTS_MAX * (1 + TORCH_RANK_MAX))
 #define SLOTS 4096 /* of a thread; a power of two */
 
-struct hash {
-    uint64_t low, high;
-};
-
 /* What a thread called last, by its hash. */
 struct slot {
-    struct hash hash;
+    struct torch_hash hash;
     opm_op *op;
 };
 
@@ -39,7 +36,7 @@ static struct {
     struct u64map by_hash;
 } ops = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static __thread struct slot *recent; /* SLOTS of them, or NULL */
+static PER_THREAD struct slot *recent; /* SLOTS of them, or NULL */
 static pthread_key_t recent_key;
 static pthread_once_t recent_once = PTHREAD_ONCE_INIT;
 
@@ -129,9 +126,9 @@ static size_t key_of(const struct torch_call *c, uint64_t key[KEY_WORDS])
     return n;
 }
 
-static struct hash hash_of(const uint64_t *key, size_t n)
+static struct torch_hash hash_of(const uint64_t *key, size_t n)
 {
-    struct hash h = { n, ~n };
+    struct torch_hash h = { n, ~n };
 
     for (size_t i = 0; i < n; i++) {
         h.low = (h.low ^ key[i]) * 0x9e3779b97f4a7c15u;
@@ -232,30 +229,48 @@ static void make_key(void)
     pthread_key_create(&recent_key, free_recent);
 }
 
-static struct slot *slot_of(struct hash hash)
+__attribute__((noinline, cold)) static struct slot *make_slots(void)
 {
-    if (!recent) {
-        recent = mem_calloc(SLOTS, sizeof(*recent));
-        pthread_once(&recent_once, make_key);
-        pthread_setspecific(recent_key, recent);
-    }
-    return recent ? &recent[hash.low % SLOTS] : NULL;
+    recent = mem_calloc(SLOTS, sizeof(*recent));
+    pthread_once(&recent_once, make_key);
+    pthread_setspecific(recent_key, recent);
+    return recent;
+}
+
+static struct slot *slot_of(struct torch_hash hash)
+{
+    struct slot *slots = LIKELY(recent) ? recent : make_slots();
+
+    return slots ? &slots[hash.low % SLOTS] : NULL;
+}
+
+opm_op *torch_op_seek(struct torch_hash hash)
+{
+    const struct slot *slot = slot_of(hash);
+
+    return slot && slot->hash.low == hash.low && slot->hash.high == hash.high ? slot->op : NULL;
+}
+
+opm_op *torch_op_find(struct torch_hash hash, const struct torch_call *c)
+{
+    uint64_t key[KEY_WORDS];
+    size_t n = key_of(c, key);
+    struct slot *slot = slot_of(hash);
+    struct torch_op *t;
+
+    pthread_mutex_lock(&ops.lock);
+    t = find_or_make(c, key, n, hash_of(key, n).low);
+    pthread_mutex_unlock(&ops.lock);
+    if (t && slot)
+        *slot = (struct slot){ hash, t->op };
+    return t ? t->op : NULL;
 }
 
 opm_op *torch_op_of(const struct torch_call *c)
 {
     uint64_t key[KEY_WORDS];
-    size_t n = key_of(c, key);
-    struct hash hash = hash_of(key, n);
-    struct slot *slot = slot_of(hash);
-    struct torch_op *t;
+    struct torch_hash hash = hash_of(key, key_of(c, key));
+    opm_op *op = torch_op_seek(hash);
 
-    if (slot && slot->op && slot->hash.low == hash.low && slot->hash.high == hash.high)
-        return slot->op;
-    pthread_mutex_lock(&ops.lock);
-    t = find_or_make(c, key, n, hash.low);
-    pthread_mutex_unlock(&ops.lock);
-    if (t && slot)
-        *slot = (struct slot){ hash, t->op };
-    return t ? t->op : NULL;
+    return op ? op : torch_op_find(hash, c);
 }

@@ -15,6 +15,11 @@
 #define TORCH_NAME_MAX 256 /* longer names are cut */
 #define TORCH_NO_TYPE 255
 
+/* 128 bits that stand for a call, by which calls are told apart. */
+struct torch_hash {
+    uint64_t low, high;
+};
+
 /* An input. One of no dimensions and no type may be no tensor at all, but keeps its place. */
 struct torch_input {
     const int64_t *dims;
@@ -39,5 +44,11 @@ bool torch_call_is_annotation(const struct torch_call *c);
 /* The operator of a call, described at its first; NULL if memory is short. From any thread;
  * without a lock but for the first call of a thread. */
 opm_op *torch_op_of(const struct torch_call *c);
+
+/* The same in two steps, for those that need not write a call down to know what it is: what the
+ * thread found last by a hash of its own making, or NULL, and what was found then. Whoever calls
+ * with equal hashes means the same operator. */
+opm_op *torch_op_seek(struct torch_hash hash);
+opm_op *torch_op_find(struct torch_hash hash, const struct torch_call *c);
 
 #endif
