@@ -83,6 +83,24 @@ class Examples(Case):
             self.assertIn("MatMul", json.dumps(summary["op_stats"][graph]))
             self.assertIn("Session Run", summary["app_stats"]["0"])
 
+    def test_serve(self):
+        """What the loop counts and times itself is what is in its recording."""
+        out = self.example("serve_gpu.py", "--dry", "--requests", "12", "--rate", "300", "--tokens",
+                           "16", env={"OPMETER_OUTPUT": self.path("serve.opm")})
+        own, trace = json.loads(out), opmeter.open(self.path("serve.opm"))
+        for what, sql in (("requests", "count(*) FROM request WHERE finish = 'length'"),
+                          ("iterations", "count(*) FROM iteration"),
+                          ("tokens_in", "sum(tokens_in) FROM request"),
+                          ("tokens_out", "sum(tokens_out) FROM request")):
+            self.assertEqual(trace.value(f"SELECT {sql}"), own[what], what)
+        for what, sql in (("ttft_ms", "median(ttft_ns) FROM request_latency"),
+                          ("itl_ms", "median(itl_ns) FROM token_gaps")):
+            self.assertAlmostEqual(trace.value(f"SELECT {sql}") / 1e6, own[what],
+                                   delta=1 + 0.2 * own[what])
+        self.assertEqual(trace.value("SELECT count(*) FROM iteration WHERE kind = 'mixed'") > 0, True)
+        self.assertEqual(trace.value("SELECT count(*) FROM request_latency "
+                                     "WHERE ttft_ns + itl_ns <> e2e_ns"), 0)
+
     def test_spans(self):
         out = self.example("spans.py", "t.opm")
         self.assertRegex(out, r"Inference counts +: 3\n")

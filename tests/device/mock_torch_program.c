@@ -1,8 +1,9 @@
 /* mock_torch_program.c -- a program that seems to train with PyTorch: what the Python package does
  * to have its operators recorded, and calls whose names, shapes and types are known.
  *
- * usage: opmeter-mock-torch LIBOPMETER-CUDA MOCK-TORCH [blind | many N]
+ * usage: opmeter-mock-torch LIBOPMETER-CUDA MOCK-TORCH [blind | shapes | many N]
  *        blind: the call that is looked for does not come
+ *        shapes: calls that differ in one thing each, all of them twice; prints how many differ
  *        many:  the operators of N layers of a network, which bench/hooks.py counts instructions of
  */
 #include "device/cuda/torch_hook.h"
@@ -117,15 +118,62 @@ static void layers(int n)
     }
 }
 
+static void call_once(const char *name, void *const *inputs, int n)
+{
+    torch.end(torch.begin(name, SCOPE_FUNCTION, 0, inputs, n));
+}
+
+/* Names of every length, one within the other; ranks from 0 to 7; each dimension by itself; types;
+ * tensors at another place, and one more of them. */
+static int distinct(void)
+{
+    static char text[300];
+    void *one[9] = { 0 };
+    int n = 0;
+
+    for (int len = 1; len < 41; len++, n++) {
+        memset(text, 'a', (size_t)len);
+        text[len] = '\0';
+        call_once(text, NULL, 0);
+    }
+    for (uint64_t rank = 0; rank < 8; rank++) {
+        int64_t dims[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+
+        one[0] = torch.tensor(dims, rank, FP32);
+        call_once("aten::rank", one, 1);
+        n++;
+        for (uint64_t d = 0; d < rank; d++, n++) {
+            dims[d] = 5;
+            one[0] = torch.tensor(dims, rank, FP32);
+            call_once("aten::rank", one, 1);
+            dims[d] = 1;
+        }
+    }
+    one[0] = tensor(BF16, 2, 1, 1);
+    call_once("aten::rank", one, 1);
+    for (int at = 1; at < 9; at++) {
+        void *moved[9] = { 0 };
+
+        moved[at] = one[0];
+        call_once("aten::rank", moved, 9);
+        moved[0] = one[0];
+        call_once("aten::rank", moved, 9);
+    }
+    call_once("aten::rank", one, 9); /* what is no tensor behind the last is nothing */
+    return n + 1 + 16;
+}
+
 int main(int argc, char **argv)
 {
+    bool is_shapes = argc > 3 && strcmp(argv[3], "shapes") == 0;
     bool is_many = argc > 4 && strcmp(argv[3], "many") == 0;
     int64_t first[] = { 3, 5, 7 }, second[] = { 2, 3, 4, 5, 6, 7 };
     struct torch_probe probe;
     void *both[2];
 
     if (argc < 3) {
-        fprintf(stderr, "usage: %s LIBOPMETER-CUDA MOCK-TORCH [blind | many N]\n", argv[0]);
+        fprintf(stderr, "usage: %s LIBOPMETER-CUDA MOCK-TORCH [blind | shapes | many N]\n",
+                argv[0]);
         return 2;
     }
     load(argv[1], argv[2]);
@@ -136,13 +184,15 @@ int main(int argc, char **argv)
            opmeter.look("/nowhere/libtorch_cpu.so", SCOPES, 3, 1 << SCOPE_USER, &probe));
     printf("too many scopes: %d\n", opmeter.look(argv[2], 20, 3, 1 << SCOPE_USER, &probe));
     printf("look: %d\n", opmeter.look(argv[2], SCOPES, 3, 1 << SCOPE_USER, &probe));
-    if (argc == 3 || is_many)
+    if (argc == 3 || is_many || is_shapes)
         torch.end(torch.begin("aten::is_same_size", SCOPE_FUNCTION, 0, both, 2));
     printf("found: %d\n", opmeter.found());
     printf("observers: %d\n", torch.observers());
     opmeter.watch(1, 1);
     if (is_many)
         layers((int)strtol(argv[4], NULL, 10));
+    else if (is_shapes && distinct() == distinct())
+        printf("different: %d\n", distinct());
     else
         train();
     opmeter.watch(1, 0);

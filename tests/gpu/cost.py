@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """cost.py -- what recording a training loop costs, beside PyTorch's own profiler.
 
-usage: cost.py --cuda LIBRARY [--rounds N] [--fork] [--opmeter COMMAND] [--categories LIST]... [--json FILE]
+usage: cost.py OUT --cuda LIBRARY [--rounds N] [--seconds S] [--fork] [--more] [--categories LIST]...
+       cost.py --table OUT [--opmeter COMMAND]
 
 Trains resnet50.py in separate processes, in every round in another order: bare, under opmeter with and
 without operators, under PyTorch's profiler with device activities alone and with operators and their
-shapes. Prints a table of medians of each, and multiples of the bare loop of the same round. With --fork
-the processes are forked from one that has imported PyTorch, which allows more rounds in the same time.
-Needs a GPU, PyTorch and the Python package; with --opmeter, kernels and their times are compared, too.
+shapes; then the same loop as a graph that is captured once and replayed. --more has further settings of
+opmeter beside these. Needs a GPU, PyTorch and the Python package. No round begins after S seconds. With
+--fork the processes are forked from one that has imported PyTorch, which allows more rounds.
+
+OUT gets costs.json and the last recording of each setting, of which --table, here or elsewhere, prints a
+table: medians, multiples of the bare loop of the same round, kernels and their time.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,17 +27,44 @@ import runpy
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).resolve().parent / "resnet50.py"
+HERE = Path(__file__).resolve().parent
 # What opmeter records of the device and of CUDA; operators are not among it.
-DEVICE = "kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,overhead,nvtx"
-KERNELS = ("SELECT count(*) AS n, sum(dur) / 1e6 AS ms FROM span WHERE cat = 'kernel'")
+DEVICE = "kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,cuda_graph,nvtx"
+# Settings: a name, the loop's words, and whoever records: nobody (None), PyTorch's profiler (its kind),
+# or opmeter (variables of its environment).
+LOOPS = {"": [], "graph: ": ["--graph"]}
+SETTINGS = [("bare", None), ("opmeter, without operators", {"OPMETER_CATEGORIES": DEVICE}),
+            ("opmeter, operators with shapes and types", {}),
+            ("PyTorch's profiler, device activities alone", "cuda"),
+            ("PyTorch's profiler, operators with shapes", "all")]
+MORE = [("opmeter, kernels alone", {"OPMETER_CATEGORIES": "kernel"}),
+        ("opmeter, waits and overhead as CUPTI records them",
+         {"OPMETER_CUDA_RECORDS": "cuda_sync,overhead"}),
+        ("opmeter, times of the device kept in memory of the host",
+         {"OPMETER_CUDA_ATTRIBUTES": "8=1"})]
+QUESTIONS = {
+    "kernels": "SELECT count(*) FROM span WHERE cat = 'kernel'",
+    "kernel_ms": "SELECT sum(dur) / 1e6 FROM span WHERE cat = 'kernel'",
+    "of operators": "SELECT sum(count) FILTER (WHERE op IS NOT NULL) * 1.0 / sum(count) FROM op_times"
+                    " WHERE section = 'device'",
+    "operators": "SELECT count(*) FROM span WHERE cat = 'op'",
+    "operator ns": "SELECT each_ns FROM measuring WHERE what = 'operators of PyTorch'",
+    "converting ms": "SELECT total_ns / 1e6 FROM measuring WHERE what = 'records of CUDA'",
+    "waits": "SELECT count(*) FROM span WHERE cat = 'cuda_sync'",
+    "dropped": "SELECT value + 0 FROM meta WHERE key LIKE '%cuda.dropped'",
+    "operators from": "SELECT value FROM meta WHERE key LIKE '%torch.operators'",
+    "attributes": "SELECT value FROM meta WHERE key LIKE '%cuda.attributes'",
+    "refused": "SELECT value FROM meta WHERE key LIKE '%cuda.refused'",
+}
 
 
-def forked(words, environment):
-    """resnet50.py in a child, which ends as a program does: whoever records it writes when it ends."""
+def forked(program, words, environment):
+    """A program in a child, which ends as a program does: whoever records it writes when it ends."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -44,10 +75,10 @@ def forked(words, environment):
             sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
             import opmeter_hook
             opmeter_hook.watch()
-        sys.argv = [str(PROGRAM), "--mark", "none", *words]
+        sys.argv = [str(program), *words]
         status = 1
         try:
-            runpy.run_path(str(PROGRAM), run_name="__main__")
+            runpy.run_path(str(program), run_name="__main__")
             status = 0
         finally:
             sys.stdout.flush()
@@ -57,79 +88,144 @@ def forked(words, environment):
     with os.fdopen(reader) as output:
         text = output.read()
     if os.waitpid(child, 0)[1]:
-        sys.exit("cost.py: training failed")
+        raise RuntimeError(f"{program.name} {' '.join(words)} failed")
     return json.loads(text.splitlines()[-1])
 
 
-def train(words, **environment):
+def run(program, words, environment=None):
+    environment = environment or {}
     if "torch" in sys.modules:
-        return forked(words, environment)
-    done = subprocess.run([sys.executable, PROGRAM, "--mark", "none", *words], text=True,
-                          capture_output=True, timeout=300, env={**os.environ, **environment})
+        return forked(program, words, environment)
+    done = subprocess.run([sys.executable, program, *words], text=True, capture_output=True,
+                          timeout=300, env={**os.environ, **environment})
     sys.stderr.write(done.stderr[-2000:])
     done.check_returncode()
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def recorded(args, words, categories):
+def recorded(library, program, words, more, keep):
+    """As `opmeter record` has it; the parts of the recording go into the archive `keep`, if named."""
     package = Path(importlib.util.find_spec("opmeter").origin).parent
     with tempfile.TemporaryDirectory() as parts:
-        environment = {
+        result = run(program, words, {
             "OPMETER_RECORD_DIR": parts, "OPMETER_CUDA": "1",
             "OPMETER_OUTPUT": os.path.join(parts, "%p.opm"),
-            "CUDA_INJECTION64_PATH": args.cuda, "NVTX_INJECTION64_PATH": args.cuda,
-            "PYTHONPATH": os.pathsep.join([str(package / "hook"), str(package.parent)])}
-        if categories:
-            environment["OPMETER_CATEGORIES"] = categories
-        result = train(words, **environment)
-        if args.opmeter:
-            done = subprocess.run([args.opmeter, "query", "--json", parts, KERNELS], text=True,
-                                  capture_output=True, check=True)
-            row = json.loads(done.stdout)[0]
-            result.update(kernels=row["n"], kernel_ms=row["ms"])
+            "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
+            "PYTHONPATH": os.pathsep.join([str(package / "hook"), str(package.parent)]), **more})
+        with tarfile.open(keep, "w:gz") as archive:
+            archive.add(parts, "parts")
     return result
+
+
+def file_of(name):
+    return "".join(c if c.isalnum() else "-" for c in name) + ".tgz"
+
+
+def measure(args):
+    args.out.mkdir(parents=True, exist_ok=True)
+    program, begun = Path(args.program), time.monotonic()
+    words = ["--mark", "none", "--steps", str(args.steps), "--batch", str(args.batch)]
+    settings = SETTINGS + MORE * args.more + [
+        (f"opmeter, {extra}", {"OPMETER_CATEGORIES": extra}) for extra in args.categories]
+    modes = [(loop, name, how) for loop in LOOPS for name, how in settings
+             if not loop or (name, how) in SETTINGS]
+    results = {loop + name: [] for loop, name, _ in modes}
+    for number in range(args.rounds):
+        if time.monotonic() - begun > args.seconds:
+            break
+        for loop, name, how in random.sample(modes, len(modes)):
+            all_words = words + LOOPS[loop]
+            try:
+                if isinstance(how, dict):
+                    row = recorded(args.cuda, program, all_words, how, args.out / file_of(loop + name))
+                elif how:
+                    # The profiler's events take it long to tell, and are the same each time.
+                    row = run(program, all_words + ["--profiler", how] + ["--no-count"] * (number > 0))
+                else:
+                    row = run(program, all_words)
+            except Exception as error:
+                print(f"{loop}{name}: {error}", file=sys.stderr, flush=True)
+                row = None
+            results[loop + name].append(row)
+        print(f"round {number + 1}, {time.monotonic() - begun:.0f} s:",
+              ", ".join(f"{mode} {rows[-1]['median_ms']:.2f}" for mode, rows in results.items()
+                        if rows[-1]), file=sys.stderr, flush=True)
+        (args.out / "costs.json").write_text(json.dumps(results))
+
+
+# ---- the table ----
+
+def answers(opmeter, archive):
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder)
+        sql = "SELECT " + ", ".join(f'({q}) AS "{name}"' for name, q in QUESTIONS.items())
+        done = subprocess.run([opmeter, "query", "--json", os.path.join(folder, "parts"), sql],
+                              text=True, capture_output=True, check=True)
+        return json.loads(done.stdout)[0]
+
+
+def bare_of(results, mode):
+    loop = "graph: " if mode.startswith("graph: ") else ""
+    return results[loop + "bare"]
+
+
+def table(folder, opmeter):
+    """Prints it; what the recordings say, by setting."""
+    results = json.loads((folder / "costs.json").read_text())
+    said = {}
+    print("| recorded by | ms a step | of bare | worst round | kernels | their time, ms |")
+    print("|---|---|---:|---:|---:|---:|")
+    for mode, rows in results.items():
+        pairs = [(row["median_ms"], own["median_ms"])
+                 for row, own in zip(rows, bare_of(results, mode)) if row and own]
+        if not pairs:
+            print(f"| {mode} | failed | | | | |")
+            continue
+        seen = next((row for row in rows if row and "kernels" in row), {})
+        if (folder / file_of(mode)).exists():
+            seen = said[mode] = answers(opmeter, folder / file_of(mode))
+        elif seen:
+            said[mode] = seen
+        of = [ms / own for ms, own in pairs]
+        kernels = (f"{seen['kernels']:,} | {seen['kernel_ms']:.1f}"
+                   if seen.get("kernels") else " | ")
+        print(f"| {mode} | {', '.join(f'{ms:.1f}' for ms, _ in pairs)} "
+              f"| {statistics.median(of):.2f} | {max(of):.2f} | {kernels} |")
+    print()
+    for mode, facts in said.items():
+        rest = {key: value for key, value in facts.items()
+                if key in QUESTIONS and key not in ("kernels", "kernel_ms") and value is not None}
+        if rest:
+            print(f"{mode}: " + ", ".join(f"{key} {value:.4g}" if isinstance(value, float)
+                                          else f"{key} {value}" for key, value in rest.items()))
+    return results, said
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cuda", metavar="LIBRARY", required=True, help="libopmeter-cuda.so")
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--table", type=Path, metavar="OUT")
+    parser.add_argument("--opmeter", metavar="COMMAND", default="opmeter")
+    parser.add_argument("--cuda", metavar="LIBRARY", help="libopmeter-cuda.so")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--fork", action="store_true")
+    parser.add_argument("--more", action="store_true")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--opmeter", metavar="COMMAND")
+    parser.add_argument("--program", default=HERE / "resnet50.py", help=argparse.SUPPRESS)
     parser.add_argument("--categories", action="append", default=[], help="one more row")
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    if args.table:
+        table(args.table, args.opmeter)
+        return 0
+    if not args.out or not args.cuda:
+        parser.error("OUT and --cuda are needed")
     args.cuda = os.path.abspath(args.cuda)
     if args.fork:
         importlib.import_module("torch")
-    words = ["--steps", str(args.steps), "--batch", str(args.batch)]
-    modes = {"bare": lambda: train(words),
-             "opmeter, with operators": lambda: recorded(args, words, None),
-             "opmeter, without operators": lambda: recorded(args, words, DEVICE),
-             "PyTorch's profiler, device activities": lambda: train(words + ["--profiler", "cuda"]),
-             "PyTorch's profiler, with operators": lambda: train(words + ["--profiler", "all"])}
-    for extra in args.categories:
-        modes[f"opmeter, {extra}"] = lambda extra=extra: recorded(args, words, extra)
-    results = {mode: [] for mode in modes}
-    for number in range(args.rounds):
-        for mode in random.sample(list(modes), len(modes)):
-            results[mode].append(modes[mode]())
-        print(f"round {number + 1}:", ", ".join(f"{mode} {rows[-1]['median_ms']:.2f}"
-                                                for mode, rows in results.items()),
-              file=sys.stderr, flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(results))
-    bare = [result["median_ms"] for result in results["bare"]]
-    print("| recorded by | ms a step | of bare | worst round | kernels | their time, ms |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for mode, rows in results.items():
-        each = [row["median_ms"] / own for row, own in zip(rows, bare)]
-        last = rows[-1]
-        kernels = f"{last['kernels']} | {last['kernel_ms']:.1f}" if "kernels" in last else " | "
-        print(f"| {mode} | {statistics.median(row['median_ms'] for row in rows):.2f} "
-              f"| {statistics.median(each):.2f} | {max(each):.2f} | {kernels} |")
+    measure(args)
     return 0
 
 

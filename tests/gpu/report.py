@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""report.py -- figures out of what tests/gpu/run.sh left.
+"""report.py -- figures out of what tests/gpu/all.sh or tests/gpu/run.sh left.
 
 usage: tests/gpu/report.py [--opmeter PROGRAM] FOLDER
 
-Compares what opmeter recorded of PyTorch's training loop with what PyTorch's own profiler saw of it,
-and prints the slowdown of each; looks at how well the clocks of host and device agree; says what the
-faults left behind. Exit status 3 if something that must hold does not.
+Compares what opmeter recorded of PyTorch's training loops with what PyTorch's own profiler saw of them,
+and prints the slowdown of each, as tables; whether what was recorded of a language model that serves is what
+ran; looks at how well the clocks of host and device agree; says what the faults left behind. Exit status 3
+if something that must hold does not.
 """
 import argparse
 import json
@@ -15,6 +16,9 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+import cost
+import serve
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAILED = []
@@ -103,6 +107,54 @@ def look(opmeter, path):
               f" after it, of {waits['waits']}", waits["earliest_ns"] > -2000)
 
 
+# What recording may cost at most, as a multiple of the bare loop.
+LIMITS = {"opmeter, without operators": 1.15, "opmeter, operators with shapes and types": 1.3}
+
+
+def costs(opmeter, folder):
+    results, said = cost.table(folder, opmeter)
+    for mode, limit in LIMITS.items():
+        of = [row["median_ms"] / own["median_ms"] for row, own in zip(results[mode], results["bare"])
+              if row and own]
+        if of:
+            check(f"{mode}: {statistics.median(of):.3f} of bare, at most {limit}",
+                  statistics.median(of) <= limit)
+    for loop in cost.LOOPS:
+        theirs = said.get(f"{loop}PyTorch's profiler, device activities alone")
+        for mode in LIMITS:
+            ours = said.get(loop + mode)
+            if not ours or not theirs:
+                continue
+            # Those of the profiler itself, which begins and ends inside of the program, may differ.
+            check(f"{loop}{mode}: {ours['kernels']:,} kernels, {theirs['kernels']:,} for PyTorch",
+                  abs(ours["kernels"] / theirs["kernels"] - 1) < 0.001)
+            check(f"{loop}{mode}: their time {ours['kernel_ms'] or 0:.1f} ms, {theirs['kernel_ms']:.1f}",
+                  abs((ours["kernel_ms"] or 0) / theirs["kernel_ms"] - 1) < 0.01)
+
+
+def unpacked(archive, scratch):
+    if archive.exists():
+        with tarfile.open(archive) as tar:
+            tar.extractall(scratch)
+    return archive.exists()
+
+
+def everything(opmeter, folder, scratch):
+    """Of all.sh."""
+    print((folder / "machine.txt").read_text())
+    if unpacked(folder / "cost.tgz", scratch):
+        costs(opmeter, scratch / "cost")
+    if (folder / "serve.json").exists():
+        print("\nA language model that serves")
+        for line in serve.check(folder, opmeter):
+            check(line, False)
+    if unpacked(folder / "run.tgz", scratch):
+        print("\nExamples and faults")
+        print((scratch / "run" / "log.txt").read_text())
+        for path in sorted((scratch / "run").glob("*.opm")):
+            look(opmeter, path)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--opmeter", default=str(ROOT / "build" / "dev" / "opmeter"))
@@ -110,6 +162,9 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
+        if (args.folder / "machine.txt").exists():
+            everything(args.opmeter, args.folder, scratch)
+            return 3 if FAILED else 0
         compare(args.opmeter, args.folder, scratch)
         killed = args.folder / "killed.tgz"
         if killed.exists():

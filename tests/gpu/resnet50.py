@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """resnet50.py -- training of a ResNet-50, of which it is known what runs.
 
-usage: resnet50.py [--mark nvtx|record_function|opmeter|none] [--amp] [--tell] ...
+usage: resnet50.py [--mark nvtx|record_function|opmeter|none] [--amp] [--graph] [--tell] ...
 
 PyTorch alone; knows nothing of opmeter but with --mark opmeter. The first iterations warm up and are
 not marked; each of the others is a range of the program's own, called as people call them. The last
 line of output is a JSON object: seconds of the marked iterations, and what ran. How often each
 module was called is counted by --tell, in a process that nobody else measures; --profiler has
-PyTorch's own profiler count instead.
+PyTorch's own profiler count instead. With --graph an iteration is captured once, and replayed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -66,6 +66,20 @@ def mark(kind, number):
         yield
 
 
+def captured(iterate):
+    """The same iteration as a graph, after some outside of it as PyTorch wants them."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            iterate()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        iterate()
+    return graph.replay
+
+
 def tell(net, calls):
     for module in net.modules():
         if not list(module.children()):
@@ -83,9 +97,12 @@ def main():
     parser.add_argument("--mark", choices=["nvtx", "record_function", "opmeter", "none"],
                         default="nvtx")
     parser.add_argument("--amp", action="store_true")
+    parser.add_argument("--graph", action="store_true")
     parser.add_argument("--tell", action="store_true")
     parser.add_argument("--profiler", nargs="?", const="all", choices=["cuda", "all"],
                         help="PyTorch's own: device activities alone, or operators with shapes too")
+    parser.add_argument("--no-count", action="store_true",
+                        help="leave what the profiler saw alone, which takes it long to tell")
     args = parser.parse_args()
 
     torch.manual_seed(1)
@@ -118,6 +135,10 @@ def main():
     with profile:
         for _ in range(args.warmup):
             iterate()
+        if args.graph:
+            iterate = captured(iterate)
+            for _ in range(args.warmup):
+                iterate()
         wait()
         for number in range(args.steps):
             begun = time.perf_counter()
@@ -131,7 +152,7 @@ def main():
               "convolutions": sum(isinstance(m, nn.Conv2d) for m in net.modules())}
     if args.tell:
         result["calls"] = dict(calls)
-    if args.profiler:
+    if args.profiler and not args.no_count:
         kernels = [event for event in profile.events()
                    if event.device_type == torch.autograd.DeviceType.CUDA
                    and not event.name.startswith(("Mem", "step"))]

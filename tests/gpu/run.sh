@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh -- check libopmeter-cuda on a machine with an NVIDIA GPU.
 #
-# usage: tests/gpu/run.sh FOLDER [all|quick|speed|build]
+# usage: tests/gpu/run.sh FOLDER [all|quick|speed|examples|build]
 #
 # Builds the recorder and the CUDA library alone, with cc and nvcc and nothing installed beyond the
 # CUDA toolkit, runs the examples and the faults that only a real GPU has, and the comparison with
@@ -10,7 +10,7 @@
 # than the two libraries, for which cc will do.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick|speed|build]}
+out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick|speed|examples|build]}
 what=${2:-all}
 rounds=4
 [ "$what" = quick ] && rounds=1
@@ -91,6 +91,7 @@ examples()
 }
 
 [ "$what" = speed ] || examples
+[ "$what" = examples ] && { say "done"; exit 0; }
 
 # ---- PyTorch ----
 

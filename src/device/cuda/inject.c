@@ -372,7 +372,7 @@ static bool is_wanted(const char *category)
     return list ? has_word(list, category, all_but) != all_but : true;
 }
 
-/* Are CUPTI's own records of this to be had, for which every launch of the program pays? */
+/* Are CUPTI's own records of this to be had, which slow the program down? */
 static bool is_asked(const char *category)
 {
     return has_word(environment_get("OPMETER_CUDA_RECORDS"), category, false);

@@ -1,9 +1,10 @@
 /* waits.h -- waits for the device as spans of category cuda_sync, out of the calls that wait.
  *
- * CUPTI has records of them, too, but every launch of a program pays for those. What they tell
- * beyond the call, which stream or event is waited for, is among the call's arguments. Of an event
- * it is known which stream it was recorded on last, and which number the event has here: the call
- * that recorded it tells the same number, so that both can be brought together. */
+ * CUPTI has records of them, too, but a program in which hardly a call waits is slowed by those.
+ * What they tell beyond the call, which stream or event is waited for, is among the call's
+ * arguments. Of an event it is known which stream it was recorded on last, and which number the
+ * event has here: the call that recorded it tells the same number, so that both can be brought
+ * together. */
 #ifndef DEVICE_CUDA_WAITS_H
 #define DEVICE_CUDA_WAITS_H
 
