@@ -7,7 +7,8 @@
 # `script/package wheel` makes) or a folder that has opmeter/ in it. Takes SECONDS_MAX (500) seconds: training loops
 # bare, recorded and under PyTorch's profiler (cost.py); a language model that serves
 # (examples/python/serve_gpu.py); the CUDA example with its faults (run.sh), if there is nvcc. OUT gets a
-# few files of some megabytes; tests/gpu/report.py OUT makes tables of them, here or elsewhere.
+# few files of some megabytes; tests/gpu/report.py OUT makes tables of them, here or elsewhere. COST_WORDS and
+# SERVE_WORDS are for cost.py and the program that serves.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${1:?usage: tests/gpu/all.sh OUT [PACKAGE]}
@@ -45,12 +46,12 @@ if command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]
     timeout 80 tests/gpu/run.sh "$work/run" examples >"$work/run.log" 2>&1
     (cd "$work" && tar czf "$out/run.tgz" run run.log)
 fi
-"$python" tests/gpu/serve.py "$out" --cuda "$library" --rounds 3 --seconds 90 ${FORK---fork} \
+timeout 130 "$python" tests/gpu/serve.py "$out" --cuda "$library" --rounds 3 --seconds 90 ${FORK---fork} \
     --words "${SERVE_WORDS-}" >"$out/serve.log" 2>&1
 # A round takes about a minute, and one may have begun just before the end.
 timeout "$(left 10)" "$python" tests/gpu/cost.py "$work/cost" --cuda "$library" --more \
     --rounds "${ROUNDS:-6}" --seconds "$(left 90)" ${FORK---fork} \
-    ${COST_PROGRAM:+--program "$COST_PROGRAM"} >"$out/cost.log" 2>&1
+    ${COST_PROGRAM:+--program "$COST_PROGRAM"} ${COST_WORDS-} >"$out/cost.log" 2>&1
 (cd "$work" && tar czf "$out/cost.tgz" cost)
 tail -n 3 "$out/serve.log" "$out/cost.log"
 ls -l "$out"

@@ -24,6 +24,7 @@ import json
 import os
 import random
 import runpy
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,7 @@ import tempfile
 import time
 from pathlib import Path
 
+LIMIT_S = 90  # of a process
 HERE = Path(__file__).resolve().parent
 # What opmeter records of the device and of CUDA; operators are not among it.
 DEVICE = "kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,cuda_graph,nvtx"
@@ -68,6 +70,7 @@ def forked(program, words, environment):
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(LIMIT_S)  # whatever hangs must not take the others' time
         os.dup2(writer, 1)
         atexit._clear()  # what the parent has to remove is the parent's
         os.environ.update(environment)
@@ -97,7 +100,7 @@ def run(program, words, environment=None):
     if "torch" in sys.modules:
         return forked(program, words, environment)
     done = subprocess.run([sys.executable, program, *words], text=True, capture_output=True,
-                          timeout=300, env={**os.environ, **environment})
+                          timeout=LIMIT_S, env={**os.environ, **environment})
     sys.stderr.write(done.stderr[-2000:])
     done.check_returncode()
     return json.loads(done.stdout.splitlines()[-1])

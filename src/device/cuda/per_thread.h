@@ -6,7 +6,7 @@
 #ifndef DEVICE_CUDA_PER_THREAD_H
 #define DEVICE_CUDA_PER_THREAD_H
 
-#include <stddef.h> /* says which C library it is */
+#include <stdint.h> /* says which C library it is */
 
 #ifdef __GLIBC__
 #define PER_THREAD __thread __attribute__((tls_model("initial-exec")))
