@@ -4,7 +4,7 @@
 # usage: tests/gpu/all.sh OUT [PACKAGE]
 #
 # There: with PyTorch and the Python package, a wheel (default: the one in build/package/, which
-# `script/package wheel` makes) or a folder that has opmeter/ in it. Takes SECONDS_MAX (500) seconds: training loops
+# `script/package wheel` makes) or a folder that has opmeter/ in it. Takes SECONDS_MAX (520) seconds: training loops
 # bare, recorded and under PyTorch's profiler (cost.py); a language model that serves
 # (examples/python/serve_gpu.py); the CUDA example with its faults (run.sh), if there is nvcc. OUT gets a
 # few files of some megabytes; tests/gpu/report.py OUT makes tables of them, here or elsewhere. COST_WORDS and
@@ -13,7 +13,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${1:?usage: tests/gpu/all.sh OUT [PACKAGE]}
 package=${2:-$(ls build/package/*.whl 2>/dev/null | tail -n 1)}
-limit=${SECONDS_MAX:-500}
+limit=${SECONDS_MAX:-520}
 python=${PYTHON:-python3}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -48,9 +48,9 @@ if command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]
 fi
 timeout 130 "$python" tests/gpu/serve.py "$out" --cuda "$library" --rounds 3 --seconds 90 ${FORK---fork} \
     --words "${SERVE_WORDS-}" >"$out/serve.log" 2>&1
-# A round takes about a minute, and one may have begun just before the end.
+# A round takes up to a minute, and one may have begun just before the end.
 timeout "$(left 10)" "$python" tests/gpu/cost.py "$work/cost" --cuda "$library" --more \
-    --rounds "${ROUNDS:-6}" --seconds "$(left 90)" ${FORK---fork} \
+    --rounds "${ROUNDS:-7}" --seconds "$(left 90)" ${FORK---fork} \
     ${COST_PROGRAM:+--program "$COST_PROGRAM"} ${COST_WORDS-} >"$out/cost.log" 2>&1
 (cd "$work" && tar czf "$out/cost.tgz" cost)
 tail -n 3 "$out/serve.log" "$out/cost.log"

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """cost.py -- what recording a training loop costs, beside PyTorch's own profiler.
 
-usage: cost.py OUT --cuda LIBRARY [--rounds N] [--seconds S] [--fork] [--more] [--categories LIST]...
+usage: cost.py OUT --cuda LIBRARY [--rounds N] [--seconds S] [--fork] [--more] [--with VARIABLES]...
        cost.py --table OUT [--opmeter COMMAND]
 
 Trains resnet50.py in separate processes, in every round in another order: bare, under opmeter with and
 without operators, under PyTorch's profiler with device activities alone and with operators and their
-shapes; then the same loop as a graph that is captured once and replayed. --more has further settings of
-opmeter beside these. Needs a GPU, PyTorch and the Python package. No round begins after S seconds. With
---fork the processes are forked from one that has imported PyTorch, which allows more rounds.
+shapes; in the first rounds also the same loop as a graph that is captured once and replayed, and with --more
+or --with further settings of opmeter: --with "OPMETER_CUDA_FLUSH_MS=0". Needs a GPU, PyTorch and the Python
+package. No round begins after S seconds. With --fork the processes are forked from one that has imported
+PyTorch, which allows more rounds.
 
 OUT gets costs.json and the last recording of each setting, of which --table, here or elsewhere, prints a
 table: medians, multiples of the bare loop of the same round, kernels and their time.
@@ -34,6 +35,7 @@ import time
 from pathlib import Path
 
 LIMIT_S = 90  # of a process
+FIRST = 3  # rounds that have everything
 HERE = Path(__file__).resolve().parent
 # What opmeter records of the device and of CUDA; operators are not among it.
 DEVICE = "kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,cuda_graph,nvtx"
@@ -44,7 +46,7 @@ SETTINGS = [("bare", None), ("opmeter, without operators", {"OPMETER_CATEGORIES"
             ("opmeter, operators with shapes and types", {}),
             ("PyTorch's profiler, device activities alone", "cuda"),
             ("PyTorch's profiler, operators with shapes", "all")]
-MORE = [("opmeter, kernels alone", {"OPMETER_CATEGORIES": "kernel"}),
+MORE = [("opmeter, kernels and copies alone", {"OPMETER_CATEGORIES": "kernel,gpu_memcpy,gpu_memset"}),
         ("opmeter, waits and overhead as CUPTI records them",
          {"OPMETER_CUDA_RECORDS": "cuda_sync,overhead"}),
         ("opmeter, times of the device kept in memory of the host",
@@ -129,7 +131,8 @@ def measure(args):
     program, begun = Path(args.program), time.monotonic()
     words = ["--mark", "none", "--steps", str(args.steps), "--batch", str(args.batch)]
     settings = SETTINGS + MORE * args.more + [
-        (f"opmeter, {extra}", {"OPMETER_CATEGORIES": extra}) for extra in args.categories]
+        (f"opmeter, {extra}", dict(word.split("=", 1) for word in extra.split()))
+        for extra in args.extra]
     modes = [(loop, name, how) for loop in LOOPS for name, how in settings
              if not loop or (name, how) in SETTINGS]
     results = {loop + name: [] for loop, name, _ in modes}
@@ -137,6 +140,8 @@ def measure(args):
         if time.monotonic() - begun > args.seconds:
             break
         for loop, name, how in random.sample(modes, len(modes)):
+            if number >= FIRST and (loop or (name, how) not in SETTINGS):
+                continue
             all_words = words + LOOPS[loop]
             try:
                 if isinstance(how, dict):
@@ -151,8 +156,8 @@ def measure(args):
                 row = None
             results[loop + name].append(row)
         print(f"round {number + 1}, {time.monotonic() - begun:.0f} s:",
-              ", ".join(f"{mode} {rows[-1]['median_ms']:.2f}" for mode, rows in results.items()
-                        if rows[-1]), file=sys.stderr, flush=True)
+              ", ".join(f"{mode} {rows[number]['median_ms']:.2f}" for mode, rows in results.items()
+                        if len(rows) > number and rows[number]), file=sys.stderr, flush=True)
         (args.out / "costs.json").write_text(json.dumps(results))
 
 
@@ -218,7 +223,8 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--program", default=HERE / "resnet50.py", help=argparse.SUPPRESS)
-    parser.add_argument("--categories", action="append", default=[], help="one more row")
+    parser.add_argument("--with", action="append", default=[], dest="extra", metavar="VARIABLES",
+                        help="one more row, under opmeter with these")
     args = parser.parse_args()
     if args.table:
         table(args.table, args.opmeter)

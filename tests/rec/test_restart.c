@@ -8,6 +8,8 @@ enum { THREADS = 4 };
 
 static opm_site hot = OPM_SITE_INIT(OPM_APP, NULL, "hot");
 static opm_site around = OPM_SITE_INIT(OPM_FRAMEWORK, "cat", "around");
+static opm_site call = OPM_SITE_INIT(OPM_RUNTIME, "cat", "call");
+static opm_track *line; /* of calls that are measured here and there */
 static _Atomic bool over;
 
 static void *keep_recording(void *unused)
@@ -18,8 +20,13 @@ static void *keep_recording(void *unused)
     for (int i = 0; !atomic_load_explicit(&over, memory_order_relaxed); i++) {
         opm_span span = opm_begin(&around);
 
-        for (int k = 0; k < 20; k++)
+        for (int k = 0; k < 20; k++) {
+            int64_t from = (int64_t)opm_now();
+
             opm_end(opm_begin(&hot));
+            if (from) /* there was a recording before */
+                opm_device_span(line, &call, from, (int64_t)opm_now(), 7);
+        }
         if (i % 16 == 0) {
             int len = snprintf(name, sizeof(name), "name %d", i % 1000);
 
@@ -63,8 +70,12 @@ static void check(const char *path)
 {
     opm_trace *t = rig_open(path);
 
-    assert_int_equal(rig_int(t, "SELECT count(*) FROM span WHERE name NOT IN ('hot', 'around') "
-                                "AND name NOT LIKE 'name %%'"),
+    assert_int_equal(
+        rig_int(t, "SELECT count(*) FROM span WHERE name NOT IN ('hot', 'around', 'call') "
+                   "AND name NOT LIKE 'name %%'"),
+        0);
+    assert_int_equal(rig_int(t, "SELECT count(*) FROM span WHERE name = 'call' AND "
+                                "(dur < 0 OR dur > 10000000000 OR correlation <> 7)"),
                      0);
     rig_expect(t, "SELECT DISTINCT depth FROM span WHERE name = 'around' AND depth > 0", "");
     assert_string_equal(rig_losses(t), "");
@@ -100,7 +111,9 @@ static void cycle(void *(*run)(void *), int nthread, int rounds)
 static void while_others_record(void **state)
 {
     (void)state;
+    line = opm_track_define("stream", "calls", NULL, OPM_CLOCK_RECORDER);
     cycle(keep_recording, THREADS, rig_rounds(200, 5000));
+    opm_track_free(line);
 }
 
 static void while_others_exit(void **state)
