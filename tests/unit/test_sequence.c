@@ -114,22 +114,23 @@ static void test_marks(void **state)
         const char *name;
         struct llm_mark want;
     } cases[] = {
-        { "execute_context_1(128)_generation_3(3)", { -1, 1, 3, 128, 3, -1, false } },
+        { "execute_context_1(128)_generation_3(3)", { -1, 4, 1, 3, 131, -1, -1, false } },
         { "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
-          { -1, 0, 32, 0, 32, 32785, false } },
+          { -1, 32, 0, 32, 32, 32, 32785, false } },
         { "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489"
           "sqsq37sqsk34489)",
-          { -1, 9, 37, 8155, 37, 42919, false } },
-        { "step[DECODE bs=32]", { -1, 0, 32, 0, 32, -1, false } },
-        { "step[EXTEND bs=2 toks=512]", { -1, 2, 0, 512, 0, -1, false } },
+          { -1, 46, 9, 37, 8192, -1, 42919, false } },
+        { "step[DECODE bs=32]", { -1, 32, 0, 32, 32, 32, -1, false } },
+        { "step[EXTEND bs=2 toks=512]", { -1, 2, 2, 0, 512, -1, -1, false } },
         { "[Executor] _forward_step 7: 1 ctx reqs, 128 ctx tokens, 3 gen reqs",
-          { 7, 1, 3, 128, 3, -1, false } },
-        { "[Executor] _forward_step 8: 0 ctx reqs, 18 gen reqs", { 8, 0, 18, 0, 18, -1, false } },
-        { "[Executor] _forward_step: 2 ctx reqs, 0 gen reqs", { -1, 2, 0, -1, 0, -1, false } },
-        { "prefill", { -1, -1, 0, -1, 0, -1, true } },
-        { "Decode #12", { 12, 0, -1, 0, -1, -1, true } },
-        { "prefill 3 [bs=2 tokens=512, context=600]", { 3, 2, 0, 512, 0, 600, false } },
-        { "decode[batch=4]", { -1, 0, 4, 0, 4, -1, false } },
+          { 7, 4, 1, 3, 131, -1, -1, false } },
+        { "[Executor] _forward_step 8: 0 ctx reqs, 18 gen reqs",
+          { 8, 18, 0, 18, 18, 18, -1, false } },
+        { "[Executor] _forward_step: 2 ctx reqs, 0 gen reqs", { -1, 2, 2, 0, -1, -1, -1, false } },
+        { "prefill", { -1, -1, -1, 0, -1, -1, -1, true } },
+        { "Decode #12", { 12, -1, 0, -1, -1, -1, -1, true } },
+        { "prefill 3 [bs=2 tokens=512, context=600]", { 3, 2, 2, 0, 512, -1, 600, false } },
+        { "decode[batch=4]", { -1, 4, 0, 4, 4, 4, -1, false } },
     };
     static const char *const others[] = { "",
                                           "decode_jpeg",
@@ -152,10 +153,11 @@ static void test_marks(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         assert_true(llm_mark_read(cases[i].name, &m));
         assert_int_equal(m.num, cases[i].want.num);
+        assert_int_equal(m.batch, cases[i].want.batch);
         assert_int_equal(m.prefills, cases[i].want.prefills);
         assert_int_equal(m.decodes, cases[i].want.decodes);
-        assert_int_equal(m.prefill_tokens, cases[i].want.prefill_tokens);
-        assert_int_equal(m.decode_tokens, cases[i].want.decode_tokens);
+        assert_int_equal(m.tokens_in, cases[i].want.tokens_in);
+        assert_int_equal(m.tokens_out, cases[i].want.tokens_out);
         assert_int_equal(m.context, cases[i].want.context);
         assert_int_equal(m.plain, cases[i].want.plain);
     }
