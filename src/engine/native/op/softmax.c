@@ -13,7 +13,8 @@
 
 #define STRIP 128
 #define SOFT4_MAX 1024 /* rows of more go one by one: four stay in the first cache */
-#define SHORT 16       /* rows of fewer elements go many at a time */
+#define SHORT 16       /* rows of fewer elements go many at a time, */
+#define SHORT_MANY 8   /* if there are as many */
 #define SOFT_NS 0.5    /* for an element, about */
 
 struct softmax_job {
@@ -268,7 +269,8 @@ void softmax_all(const struct op *op, const struct softmax *s)
         pool_for(kernel_pool(op), s->outer * ((s->inner + STRIP - 1) / STRIP),
                  pool_grain((double)(s->n * MIN(s->inner, (int64_t)STRIP)) * SOFT_NS),
                  s->what == SOFT_HARD ? hard_columns_part : columns_part, &j);
-    else if (s->type == TENSOR_F32 && s->inner == 1 && s->n && s->n < SHORT)
+    else if (s->type == TENSOR_F32 && s->inner == 1 && s->n && s->n < SHORT &&
+             (s->what == SOFT_HARD || s->outer >= SHORT_MANY))
         pool_for(kernel_pool(op), s->outer, pool_grain((double)s->n * SOFT_NS),
                  s->what == SOFT_HARD ? short_hard_part : short_part, &j);
     else
