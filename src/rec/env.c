@@ -45,15 +45,17 @@ static void meta_command(struct recorder *r)
 
 /* What tells this process apart from all others since the machine was started: its number, the
  * namespace that this counts in, and when it started (field 22 of its stat, behind a name that may
- * hold anything). Another recorder in the same process says the same. */
+ * hold anything). Another recorder in the same process says the same. The stat of its first thread
+ * is the same, but an emulator makes up that of the process, anew after each exec. */
 static void meta_process(struct recorder *r)
 {
-    char text[1024], space[64] = "", identity[128];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-    ssize_t len = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-    char *field;
+    char text[1024], space[64] = "", path[64], identity[128], *field;
+    ssize_t n, len = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
+    int fd;
 
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';

@@ -9,6 +9,7 @@ Each section begins with a line `-- word`:
   -- needs: shared           skip unless the folder `shared` stands beside the checkout ($SHARED)
   -- needs: program NAME     skip unless NAME is on the PATH
   -- needs: terminal         skip where no pseudo-terminal can be had
+  -- needs: check SCRIPT     skip where the script fails, with what it prints as the reason
   -- file: NAME              write the following lines to NAME in the test's own empty folder
   -- file: NAME hex          (or base64) the same, from bytes so written
   -- run: COMMAND            run with sh -e in that folder; following lines are part of the script
@@ -53,7 +54,7 @@ PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 TIMEOUT_S = 120 * PATIENCE
 
 
-def missing(test, path):
+def missing(test, env, folder):
     """Why the test cannot run here, or None."""
     for section in test.needs:
         words = section.value.split()
@@ -66,8 +67,12 @@ def missing(test, path):
             except OSError as error:
                 return f"needs a pseudo-terminal: /dev/ptmx: {error.strerror}"
         elif len(words) == 2 and words[0] == "program":
-            if not shutil.which(words[1], path=path):
+            if not shutil.which(words[1], path=env["PATH"]):
                 return f"needs the program {words[1]}"
+        elif len(words) > 1 and words[0] == "check":
+            status, out, _ = execute(section.value.removeprefix("check"), folder, env)
+            if status != 0:
+                return " ".join(out.split()) or "what it checks first fails"
         else:
             raise test.bad(section, f"'{section.value}' is nothing that can be needed")
     return None
@@ -176,7 +181,7 @@ def run_test(path, bin_dir, update, readers):
         with tempfile.TemporaryDirectory(prefix="opmeter-diff-") as temp:
             folder = Path(temp).resolve()
             env = environment(bin_dir, folder)
-            why = missing(test, env["PATH"])
+            why = missing(test, env, folder)
             if why:
                 return "skip", [why]
             before = [section.written() for section in test.sections]

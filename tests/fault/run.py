@@ -5,7 +5,8 @@ usage: tests/fault/run.py --build DIR [--only WORD] [--all]
 
 For each program below, each function and each way to fail: the 1st call fails, then the 2nd, until
 the program comes to its end before that. What must hold after each is said by the program's check.
-Beyond the first 6 calls of a function only some are taken, unless --all.
+Beyond the first 6 calls of a function only some are taken, unless --all; and fewer where
+everything takes long, as OPMETER_TEST_PATIENCE says.
 """
 import argparse
 import errno
@@ -40,7 +41,8 @@ WAYS = {
     "pthread_create": ["EAGAIN"],
 }
 FULL = 6  # calls of a function that all fail in turn
-LIMIT_S = 60 * int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
+PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
+LIMIT_S = 60 * PATIENCE
 
 
 class Failure(Exception):
@@ -255,7 +257,10 @@ def attempts(every):
     n = 1
     while True:
         yield n
-        n += 1 if every or n < FULL else n // 2
+        if PATIENCE > 1 and not every:
+            n *= 3
+        else:
+            n += 1 if every or n < FULL else n // 2
 
 
 def sweep(rig, program, function, way, every):
