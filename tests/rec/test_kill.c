@@ -16,6 +16,11 @@ enum { THREADS = 8, LINE = 64 };
 /* How much less there is to do where everything takes so much longer. */
 enum { SLOW = RIG_TSAN ? 10 : RIG_ASAN ? 4 : 1 };
 
+static int fewer(int rounds)
+{
+    return rounds / (int)MIN(unit_patience(), 5);
+}
+
 struct shared {
     struct {
         _Alignas(LINE) _Atomic int64_t ended;
@@ -224,7 +229,7 @@ static void check_sense(opm_trace *t)
 
 static void killed(void **state)
 {
-    int rounds = rig_rounds(100, 3000) / SLOW;
+    int rounds = fewer(rig_rounds(100, 3000)) / SLOW;
     uint64_t seed = 1;
     int64_t open = 0;
 
@@ -257,13 +262,13 @@ static void killed(void **state)
 
 static void read_while_it_goes_on(void **state)
 {
-    int rounds = rig_rounds(10, 200) / SLOW, looks = 12;
+    int rounds = fewer(rig_rounds(10, 200)) / SLOW, looks = 12;
 
     (void)state;
     for (int i = 0; i < rounds; i++) {
         const char *path = rig_path("alive.opm");
         struct counts last = { { 0 } };
-        pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500 * SLOW);
+        pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500 * SLOW * (useconds_t)unit_patience());
         int64_t ended = 0;
 
         /* The longer a look takes, the more there is to be read at the next. */
@@ -345,7 +350,7 @@ static void *keep_looking(void *unused)
 /* Spans may not vanish, nor come twice, at the moment at which the live file does. */
 static void read_while_it_stops(void **state)
 {
-    int rounds = rig_rounds(100, 5000);
+    int rounds = fewer(rig_rounds(100, 5000));
     char path[600];
     pthread_t reader;
     void *wrong;
