@@ -41,9 +41,12 @@ def epoch():
     """Time of what is packed, in seconds."""
     if os.environ.get("SOURCE_DATE_EPOCH"):
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    done = subprocess.run(["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}", "log", "-1",
-                           "--format=%ct"], capture_output=True, text=True)
-    if done.returncode == 0:
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}", "log", "-1",
+                               "--format=%ct"], capture_output=True, text=True)
+    except FileNotFoundError:  # in the Dockerfile's first stage there is no git
+        done = None
+    if done and done.returncode == 0:
         return int(done.stdout)
     return int((ROOT / "VERSION").stat().st_mtime)
 
