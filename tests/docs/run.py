@@ -40,6 +40,7 @@ ELSEWHERE = [
     (r"^(sudo )?tools/fresh", "runs this"),
     (r"^script/(test|bootstrap|package)", "runs this"),
     (r"^script/demo", "long"),
+    (r"^(tar -xzf opmeter-|sudo apt-get install \./|.*pip install opmeter-)", "tests/install/packages.py does it"),
     (r"^(python3 -m venv|pip install)", "long"),
     (r"--target uninstall", "tests/install/run.py does it"),
     (r"^cmake --(preset release|build --preset release)", "script/demo does it"),

@@ -77,6 +77,11 @@ if ldconfig -p | grep -q libxlsxwriter; then
 else
     says 'needs libxlsxwriter' opmeter export out/trace.opm -o out.xlsx
 fi
+# An image that needs no library, and one that does.
+printf 'P6\n2 2\n255\n123456789012' >tiny.ppm
+opmeter run zoo:mobilenetv2 -n 1 -w 0 -q -i input:tiny.ppm -o image >/dev/null
+printf '\377\330\377\340' >tiny.jpg
+ldconfig -p | grep -q libturbojpeg || says 'needs libturbojpeg' opmeter run zoo:mobilenetv2 -i input:tiny.jpg
 if ldconfig -p | grep -q libcurl; then
     says 127.0.0.1:9 opmeter job 'clickhouse://127.0.0.1:9/x?tries=1' job
 else
@@ -199,6 +204,28 @@ def install_and_use(root, how, name):
     return took
 
 
+def documented(start):
+    """What docs/install.md says to type, as root."""
+    lines = (ROOT / "docs" / "install.md").read_text().splitlines()
+    line = next(line for line in lines if line.startswith(start))
+    return line.split("  #")[0].strip().removeprefix("sudo ")
+
+
+def as_documented(with_python):
+    """The commands of docs/install.md, word for word; what is in ways() but for that."""
+    here = "cd /tmp/packages && "
+    unpack = here + documented("tar -xzf opmeter-")
+    yield "archive, as documented", (unpack, f"{unpack}\n", "opmeter version",
+                                     "rm -r /tmp/packages/opmeter-*-linux-*/")
+    yield "deb, as documented", (here + documented("sudo apt-get install ./") + " --yes", "",
+                                 "opmeter version", "apt-get purge --yes opmeter libopmeter0")
+    if with_python:
+        yield "wheel, as documented", (
+            here + documented("python3 -m venv"), ". /tmp/packages/env/bin/activate\n",
+            "opmeter version", ". /tmp/packages/env/bin/activate && pip uninstall --yes opmeter && "
+                               "rm -r /tmp/packages/env")
+
+
 def ways(packages, with_python):
     """(name, (install, path, use, remove)) of each kind of package."""
     archive = next(path.name for path in packages if path.name.endswith(".tar.gz"))
@@ -272,7 +299,7 @@ def suite_tests(args, suite, with_python, packages):
     """In namespaces of its own. True if all went well."""
     root = copy_of(args, suite, "python" if with_python else "", packages)
     ok = True
-    for name, how in ways(packages, with_python):
+    for name, how in [*ways(packages, with_python), *as_documented(with_python)]:
         what = f"{suite}{' with Python' if with_python else ''}: {name}"
         try:
             took = install_and_use(root, how, name)
