@@ -4,8 +4,9 @@
 The folders of src/ form layers and includes point down only. ALLOW says for each folder which
 others it may include; base is open to all but the folders in BARE. A folder that is not listed is
 an error: decide its place first. What comes in through another header must be allowed, too, and no
-header only passes on others. The rooms of the native engine are layers of their own (ROOMS);
-its README says in one line what belongs into each.
+header only passes on others. Who uses what older compilers lack includes what makes up for it
+(MADE_UP). The rooms of the native engine are layers of their own (ROOMS); its README says in one line
+what belongs into each.
 """
 import re
 import sys
@@ -64,6 +65,9 @@ LIBRARIES = {
     "xlsxwriter.h": "export",
     "Python.h": "python",
 }
+
+# What a compiler that is older than ours has not got, and the header that makes up for it.
+MADE_UP = {"__builtin_shufflevector": "engine/native/isa/shuffle.h"}
 
 NATIVE = ROOT / "src" / "engine" / "native"
 # Its rooms, and its files that are in none, from the bottom up: each may include those before it.
@@ -212,6 +216,15 @@ def check_forwarder(source):
     return 0
 
 
+def check_made_up(source):
+    text = source.read_text(encoding="utf-8", errors="replace")
+    lacking = [f"{name}() needs {header}" for name, header in MADE_UP.items()
+               if f"{name}(" in text and ROOT / "src" / header not in reached(source)]
+    for why in lacking:
+        print(f"{source.relative_to(ROOT)}:1: {why}")
+    return len(lacking)
+
+
 def check(source, folder):
     bad = 0
     text = source.read_text(encoding="utf-8", errors="replace")
@@ -238,6 +251,7 @@ def main():
                 bad += 1
                 continue
             bad += check(source, folder) + check_reach(source, folder) + check_forwarder(source)
+            bad += check_made_up(source)
     return 1 if bad else 0
 
 

@@ -107,7 +107,7 @@ static int add_int(struct buf *out, const struct param *p, const char *text, siz
     char digits[24], *end;
     long long v;
 
-    snprintf(digits, sizeof(digits), "%.*s", (int)MIN(len, sizeof(digits)), text);
+    snprintf(digits, sizeof(digits), "%.*s", (int)MIN(len, sizeof(digits) - 1), text);
     errno = 0;
     v = strtoll(digits, &end, 10);
     if (len >= sizeof(digits) || end == digits || *end || errno || isspace((unsigned char)*text))

@@ -1,6 +1,7 @@
 /* product.c -- see product.h. */
 #include "engine/native/math/product.h"
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/shuffle.h"
 
 #include <string.h>
 
