@@ -131,7 +131,8 @@ static void filter_on(void)
 static int without_system_calls(int argc, char **argv)
 {
     struct timespec t;
-    int clock_traps;
+    int clock_traps, len;
+    char said[32];
 
     (void)argc;
     warm_up(argv[0]);
@@ -144,8 +145,9 @@ static int without_system_calls(int argc, char **argv)
     spans(ROUNDS);
     if (clock_traps && trapped <= 2 * ROUNDS * PER_ROUND)
         _exit(77);
-    dprintf(STDOUT_FILENO, "%d %d", (int)trapped, (int)last_call);
-    _exit(0);
+    /* Not dprintf(), which calls writev() with musl. */
+    len = snprintf(said, sizeof(said), "%d %d", (int)trapped, (int)last_call);
+    _exit(write(STDOUT_FILENO, said, (size_t)len) != len);
 }
 
 static void no_system_call(void **state)
