@@ -66,7 +66,8 @@ static inline uint32_t scale_any(const struct scale *s, int64_t v)
     return s->logarithmic ? scale_log(s, v) : scale_even(s, v);
 }
 
-/* Move the values whose bucket is wanted to the front; returns how many they are. */
+/* Move the values whose bucket is wanted to the front, the others behind them; returns how many
+ * they are. */
 static size_t keep_buckets(const struct scale *s, int64_t *v, size_t n, const uint8_t *wanted)
 {
     size_t m = 0;
@@ -74,6 +75,7 @@ static size_t keep_buckets(const struct scale *s, int64_t *v, size_t n, const ui
     for (size_t i = 0; i < n; i++) {
         int64_t x = v[i];
 
+        v[i] = v[m];
         v[m] = x;
         m += wanted[scale_any(s, x)];
     }

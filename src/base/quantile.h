@@ -15,7 +15,8 @@
  * not the value where figures are cut to whole ns. */
 #define PERCENTILE(p) ((p) / 100.0)
 
-/* Quantiles q[0..nq), rising and each within 0 to 1, of v[0..n), n > 0. v is left in disorder. */
+/* Quantiles q[0..nq), rising and each within 0 to 1, of v[0..n), n > 0. v is left in another
+ * order. */
 void quantiles_i64(int64_t *v, size_t n, const double *q, size_t nq, double *out);
 
 /* Doubles as integers of the same order, so that one algorithm serves both. No NaN. */

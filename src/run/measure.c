@@ -159,6 +159,19 @@ static int measure_apart(struct runner *s, opm_error *err)
     return rc;
 }
 
+/* Iterations without recording leave nothing else in the trace; their spread is wanted by whoever
+ * compares runs. */
+static void describe_bare(const struct run_times *t)
+{
+    struct buf list = { 0 };
+
+    for (size_t i = 0, n = MIN(t->n, BARE_KEPT); i < n; i++)
+        buf_addf(&list, "%s%lld", i ? "," : "", (long long)t->ns[i * t->n / n]);
+    if (t->n && !list.failed)
+        opm_meta("run.bare_ns_each", buf_str(&list));
+    buf_release(&list);
+}
+
 int runner_measure(struct runner *s, opm_error *err)
 {
     int rc, flushed;
@@ -180,6 +193,7 @@ int runner_measure(struct runner *s, opm_error *err)
     flushed = !rc && s->e->class->flush ? s->e->class->flush(s->e, err) : 0;
     if (rc || flushed)
         return rc ? rc : flushed;
+    describe_bare(&s->bare); /* before they are put into order */
     run_latency_of(s->bare.ns, s->bare.n, &s->res->bare);
     run_latency_of(s->metered.ns, s->metered.n, &s->res->metered);
     run_cost_of(s->cost.ns, s->cost.n, &s->res->cost_ns, &s->res->cost_error_ns);
@@ -209,19 +223,6 @@ static void describe_latency(const char *kind, const struct run_latency *l)
     meta(key, "%.0f", l->min);
     snprintf(key, sizeof(key), "run.%s_mean_ns", kind);
     meta(key, "%.0f", l->mean);
-}
-
-/* Iterations without recording leave nothing else in the trace; their spread is wanted by whoever
- * compares runs. */
-static void describe_bare(const struct run_times *t)
-{
-    struct buf list = { 0 };
-
-    for (size_t i = 0, n = MIN(t->n, BARE_KEPT); i < n; i++)
-        buf_addf(&list, "%s%lld", i ? "," : "", (long long)t->ns[i * t->n / n]);
-    if (t->n && !list.failed)
-        opm_meta("run.bare_ns_each", buf_str(&list));
-    buf_release(&list);
 }
 
 /* The first dimension, if it is the same for every input and output that has one: a sequence that
@@ -324,6 +325,5 @@ void runner_describe_run(struct runner *s)
 #undef X
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
-    describe_bare(&s->bare);
     runner_describe_inputs(s);
 }

@@ -74,6 +74,9 @@ static void test_quantiles(void **state)
             quantiles_i64(v, n, q, ARRAY_SIZE(q), out);
             for (size_t i = 0; i < ARRAY_SIZE(q); i++)
                 assert_near(out[i], naive_quantile(sorted, n, q[i]));
+            /* in another order, but all of them */
+            qsort(v, n, sizeof(*v), by_value);
+            assert_memory_equal(v, sorted, n * sizeof(*v));
         }
     }
     free(v);
