@@ -331,6 +331,10 @@ static const struct one_conv {
     { 1, 24, 9, 11, 36, 3, 3, 3, "pads=1,1,1,1" },
     { 1, 16, 1, 1, 8, 3, 3, 1, "pads=5,5,0,0 strides=9,9" },
     { 1, 20, 3, 200, 20, 1, 3, 1, "pads=0,1,0,1" },
+    /* groups that are together one block of 8 or 16 channels */
+    { 1, 8, 14, 14, 8, 3, 3, 2, "pads=1,1,1,1" },
+    { 2, 16, 14, 14, 16, 3, 3, 2, "pads=1,1,1,1" },
+    { 1, 16, 7, 9, 16, 3, 3, 4, "pads=1,1,1,1" },
 };
 
 static void build_conv(struct net *net, int variant)

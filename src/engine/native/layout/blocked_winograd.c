@@ -40,8 +40,9 @@ bool wino_wins(const struct op *op, const struct blk_conv *b)
     int64_t block = kernel_isa(op)->blk->block, tiles = tiles_of(b), out = window_out(w) * b->c.n;
     double direct, wino, bytes, chunks;
 
+    /* Groups that were joined to a single one still have the weights of several. */
     if (w->nd != 2 || w->kernel[1] != 3 || w->kernel[2] != 3 || w->stride[1] != 1 ||
-        w->stride[2] != 1 || w->dilation[1] != 1 || w->dilation[2] != 1 || b->groups != 1 ||
+        w->stride[2] != 1 || w->dilation[1] != 1 || w->dilation[2] != 1 || b->c.groups != 1 ||
         b->plain || tiles == 0 || b->icg < 8 || b->ocg < 8)
         return false;
     chunks = (double)((tiles + chunk_of(op, b, tiles) - 1) / chunk_of(op, b, tiles));
