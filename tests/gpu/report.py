@@ -146,7 +146,11 @@ def everything(opmeter, folder, scratch):
         costs(opmeter, scratch / "cost")
     if (folder / "serve.json").exists():
         print("\nA language model that serves")
-        for line in serve.check(folder, opmeter):
+        try:
+            wrong = serve.check(folder, opmeter)
+        except subprocess.CalledProcessError as error:
+            wrong = [f"{error.stderr.strip()}; serve.log: {(folder / 'serve.log').read_text()[-500:]}"]
+        for line in wrong:
             check(line, False)
     if unpacked(folder / "run.tgz", scratch):
         print("\nExamples and faults")
