@@ -40,7 +40,8 @@ static struct {
     uint32_t correlation;
     uint32_t stranger;
     bool described;
-    bool zeroed; /* that is what was promised of buffers */
+    bool zeroed;     /* that is what was promised of buffers */
+    bool system_ids; /* of threads */
 } mock = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Of the functions that tests ask about. */
@@ -394,7 +395,7 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
     struct cupti_api a = { .kind = KIND_DRIVER,
                            .cbid = cbid,
                            .process = (uint32_t)getpid(),
-                           .thread = (uint32_t)gettid(),
+                           .thread = mock.system_ids ? (uint32_t)gettid() : 1,
                            .result = (uint32_t)result };
     struct { /* of a kind that there is not */
         uint32_t kind, more[3];
@@ -565,7 +566,8 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 
 int cuptiSetThreadIdType(uint32_t type)
 {
-    return type == CUPTI_THREAD_ID_SYSTEM ? CUPTI_OK : 1;
+    mock.system_ids = type == CUPTI_THREAD_ID_SYSTEM;
+    return CUPTI_OK;
 }
 
 int cuptiActivityRegisterCallbacks(cupti_buffer_request request, cupti_buffer_complete complete)

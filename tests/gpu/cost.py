@@ -47,6 +47,8 @@ SETTINGS = [("bare", None), ("opmeter, without operators", {"OPMETER_CATEGORIES"
             ("PyTorch's profiler, device activities alone", "cuda"),
             ("PyTorch's profiler, operators with shapes", "all")]
 MORE = [("opmeter, kernels and copies alone", {"OPMETER_CATEGORIES": "kernel,gpu_memcpy,gpu_memset"}),
+        ("opmeter, without operators and calls of the driver",
+         {"OPMETER_CATEGORIES": DEVICE.replace("cuda_driver,", "")}),
         ("opmeter, waits and overhead as CUPTI records them",
          {"OPMETER_CUDA_RECORDS": "cuda_sync,overhead"}),
         ("opmeter, times of the device kept in memory of the host",

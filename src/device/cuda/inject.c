@@ -545,7 +545,9 @@ static int start(opm_error *err)
     pool_init(buffer_bytes());
     cuda_clock_init(&cuda.clock, &cuda.lib);
     records_init(&cuda.records, &cuda.lib, &cuda.clock);
-    cuda.lib.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+    /* Only these records say whose they are; CUPTI need not ask the kernel for others' sake. */
+    if (is_wanted("cuda_driver") || is_named("overhead"))
+        cuda.lib.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
     set_attributes();
     rc = cuda.lib.ActivityRegisterCallbacks(buffer_requested, buffer_completed);
     if (rc)
