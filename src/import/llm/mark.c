@@ -135,7 +135,7 @@ static void take_lengths(const char **at, int64_t *out)
         return;
     }
     ++*at;
-    while (all < INT64_MAX / 2 && take_number(at, &n)) {
+    while (all < INT64_MAX / 4 && take_number(at, &n)) {
         all += n;
         *at += strspn(*at, ", ");
     }
