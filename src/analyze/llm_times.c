@@ -10,11 +10,15 @@
 
 #include <stdlib.h>
 
-/* When an iteration lasted, of which process. */
+/* Iterations of a process that may go on at once. */
+#define LOOKED_AT_MAX 256
+
+/* When an iteration lasted, of which process and track. */
 struct stretch {
     uint64_t process;
     int64_t from, to;
-    uint32_t iteration;
+    int64_t last; /* when the last of its process that began by then ends */
+    uint32_t track, iteration;
 };
 
 static int by_time(const void *a, const void *b)
@@ -39,8 +43,12 @@ static uint64_t process_of(const struct store *st, uint32_t track)
     return (uint64_t)pid << 20 ^ (uint64_t)source;
 }
 
-static uint32_t find(const struct stretch *s, size_t n, uint64_t process, int64_t ts)
+/* The iteration that goes on at a time: the track's own, else the one of its process that began
+ * last. */
+static uint32_t find(const struct stretch *s, size_t n, uint64_t process, uint32_t track,
+                     int64_t ts)
 {
+    uint32_t other = OPM_NULL_ID;
     size_t low = 0, high = n;
 
     while (low < high) {
@@ -51,9 +59,17 @@ static uint32_t find(const struct stretch *s, size_t n, uint64_t process, int64_
         else
             high = mid;
     }
-    if (!low || s[low - 1].process != process || ts >= s[low - 1].to)
-        return OPM_NULL_ID;
-    return s[low - 1].iteration;
+    for (int looked = 0; low && looked < LOOKED_AT_MAX; looked++) {
+        const struct stretch *at = &s[--low];
+
+        if (at->process != process || at->last <= ts)
+            break;
+        if (at->to > ts && at->track == track)
+            return at->iteration;
+        if (at->to > ts && other == OPM_NULL_ID)
+            other = at->iteration;
+    }
+    return other;
 }
 
 static int list_stretches(const struct store *st, struct stretch **out)
@@ -68,10 +84,15 @@ static int list_stretches(const struct store *st, struct stretch **out)
         int64_t dur = store_i64_or(st, TABLE_iteration, i, iteration_col_dur, -1);
         int64_t track = store_i64_or(st, TABLE_iteration, i, iteration_col_track, OPM_NULL_ID);
 
-        s[i] = (struct stretch){ process_of(st, (uint32_t)track), ts,
-                                 dur < 0 ? INT64_MAX : ts + dur, (uint32_t)i };
+        s[i] = (struct stretch){ .process = process_of(st, (uint32_t)track),
+                                 .from = ts,
+                                 .to = dur < 0 ? INT64_MAX : ts + dur,
+                                 .track = (uint32_t)track,
+                                 .iteration = (uint32_t)i };
     }
     qsort(s, n, sizeof(*s), by_time);
+    for (size_t i = 0; i < n; i++)
+        s[i].last = i && s[i - 1].process == s[i].process ? MAX(s[i - 1].last, s[i].to) : s[i].to;
     *out = s;
     return 0;
 }
@@ -98,11 +119,12 @@ static int assign(struct llm_times *t, const struct store *st, const struct stre
     for (size_t row = 0; row < t->nspan; row++)
         t->of[row] = OPM_NULL_ID;
     for (size_t row = 0; correlation && row < t->nspan && rc == 0; row++) {
-        uint32_t at;
+        uint32_t at, track;
 
         if (correlation[row] == OPM_NULL_I64 || sites[site[row]].layer == hardware)
             continue;
-        at = find(s, t->niteration, process_of(st, span_tracks_get(&tracks, row)), ts[row]);
+        track = span_tracks_get(&tracks, row);
+        at = find(s, t->niteration, process_of(st, track), track, ts[row]);
         if (at != OPM_NULL_ID)
             rc = u64map_put(&launch, (uint64_t)correlation[row], at);
     }
@@ -183,7 +205,7 @@ static int assign_ops(struct llm_times *t, const struct store *st, const struct 
         t->of[row] = OPM_NULL_ID;
         if (of->op == OPM_NULL_ID || dur < 0 || (of->phase && of->phase != forward))
             continue;
-        at = find(s, t->niteration, process_of(st, track), ts);
+        at = find(s, t->niteration, process_of(st, track), track, ts);
         if (at == OPM_NULL_ID)
             continue;
         t->of[row] = at;

@@ -120,8 +120,15 @@ static void test_marks(void **state)
         { "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489"
           "sqsq37sqsk34489)",
           { -1, 46, 9, 37, 8192, -1, 42919, false } },
+        { "execute_new_1_cached_3", { -1, 4, 1, 3, -1, -1, -1, false } },
         { "step[DECODE bs=32]", { -1, 32, 0, 32, 32, 32, -1, false } },
         { "step[EXTEND bs=2 toks=512]", { -1, 2, 2, 0, 512, -1, -1, false } },
+        { "step[MIXED bs=2]", { -1, 2, -1, -1, -1, -1, -1, false } },
+        { "step[MIXED bs=5 c=2 g=3 c_sq=6144 c_sk=7144 g_sq=3 g_sk=6144]",
+          { -1, 5, 2, 3, 6147, -1, 13288, false } },
+        { "step[TARGET_VERIFY bs=2 c_sq=6 c_sk=30]", { -1, 2, 0, 2, 6, -1, 30, false } },
+        { "decode[bs=117/128 tok=117 d=117]", { -1, 117, 0, 117, 117, 117, -1, false } },
+        { "prefill[bs=2 tok=96 ctx=[64, 32]]", { -1, 2, 2, 0, 96, -1, 96, false } },
         { "[Executor] _forward_step 7: 1 ctx reqs, 128 ctx tokens, 3 gen reqs",
           { 7, 4, 1, 3, 131, -1, -1, false } },
         { "[Executor] _forward_step 8: 0 ctx reqs, 18 gen reqs",
@@ -142,6 +149,10 @@ static void test_marks(void **state)
                                           "execute_context_1(2)_generation_3(x)",
                                           "step[",
                                           "step[TRAIN bs=1]",
+                                          "step[IDLE bs=0]",
+                                          "step[3/10]",
+                                          "execute_new_2",
+                                          "prefill[bs=2 ctx=[1, x]]",
                                           "[Executor] _forward_step 7",
                                           "[Executor] _forward_step 7: 3 apples",
                                           "execute_99999999999999999999_context_1(2)_generation_3"
@@ -153,9 +164,9 @@ static void test_marks(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         assert_true(llm_mark_read(cases[i].name, &m));
         assert_int_equal(m.num, cases[i].want.num);
-        assert_int_equal(m.batch, cases[i].want.batch);
         assert_int_equal(m.prefills, cases[i].want.prefills);
         assert_int_equal(m.decodes, cases[i].want.decodes);
+        assert_int_equal(m.batch, cases[i].want.batch);
         assert_int_equal(m.tokens_in, cases[i].want.tokens_in);
         assert_int_equal(m.tokens_out, cases[i].want.tokens_out);
         assert_int_equal(m.context, cases[i].want.context);

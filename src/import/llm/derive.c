@@ -41,6 +41,7 @@ struct request {
 
 struct iteration {
     uint32_t row; /* span */
+    int64_t last; /* when the last of those that began by then ends; INT64_MAX: one never does */
     struct llm_mark mark;
     int64_t tokens_in, tokens_out, context; /* of members; OPM_NULL_I64: there are none */
     int64_t prefills, decodes;
@@ -168,10 +169,22 @@ static bool same_process(const struct deriver *d, uint32_t a, uint32_t b)
                           store_i64_or(d->st, TABLE_track, y, track_col_source, 0));
 }
 
-/* The iteration that a span lies in, or OPM_NULL_ID. Not by nesting, which other spans that overlap
- * may have broken; of one process few go on at once. */
-static uint32_t iteration_around(const struct deriver *d, uint32_t row)
+/* Of a thread. Spans that overlap others of it stand on tracks beside its own. */
+static bool same_thread(const struct deriver *d, uint32_t a, uint32_t b)
 {
+    uint32_t x = span_tracks_get(&d->tracks, a), y = span_tracks_get(&d->tracks, b);
+
+    return x == y ||
+           (same_process(d, a, b) && store_i64_or(d->st, TABLE_track, x, track_col_tid, -1) ==
+                                         store_i64_or(d->st, TABLE_track, y, track_col_tid, -2));
+}
+
+/* The iteration that a span lies in, or OPM_NULL_ID: of its own thread, else of its process, if
+ * others count. Not by nesting, which other spans that overlap may have broken; of one process few
+ * go on at once. */
+static uint32_t iteration_around(const struct deriver *d, uint32_t row, bool others)
+{
+    uint32_t other = OPM_NULL_ID;
     size_t low = 0, begun = d->niteration;
 
     while (low < begun) {
@@ -185,10 +198,16 @@ static uint32_t iteration_around(const struct deriver *d, uint32_t row)
     for (size_t i = begun; i-- > 0 && i + LAST_LOOKED_AT >= begun;) {
         uint32_t of = d->iteration[i].row;
 
-        if (end_of(d, row) <= end_of(d, of) && same_process(d, row, of))
+        if (d->iteration[i].last < end_of(d, row))
+            break;
+        if (end_of(d, row) > end_of(d, of))
+            continue;
+        if (same_thread(d, row, of))
             return (uint32_t)i;
+        if (others && other == OPM_NULL_ID && same_process(d, row, of))
+            other = (uint32_t)i;
     }
-    return OPM_NULL_ID;
+    return other;
 }
 
 static int take_iteration(struct deriver *d, uint32_t row, bool marked)
@@ -201,8 +220,11 @@ static int take_iteration(struct deriver *d, uint32_t row, bool marked)
 
     if (d->stream[span_tracks_get(&d->tracks, row)])
         return 0; /* what a device's line says again */
-    if (iteration_around(d, row) != OPM_NULL_ID)
+    if (iteration_around(d, row, false) != OPM_NULL_ID)
         return 0; /* a part of one */
+    it.last = end_of(d, row);
+    if (d->niteration)
+        it.last = MAX(it.last, d->iteration[d->niteration - 1].last);
     if (marked)
         llm_mark_read(store_text(d->st, d->sites[d->site[row]].name), &it.mark);
     else
@@ -277,7 +299,7 @@ static int take_request(struct deriver *d, uint32_t row, str_id name)
 static int take_tokens(struct deriver *d, uint32_t row, uint32_t request, int64_t ts)
 {
     struct request *r = &d->request[request];
-    uint32_t iteration = iteration_around(d, row);
+    uint32_t iteration = iteration_around(d, row, true);
     int64_t n = 1;
 
     span_arg_int(d->st, row, "n", &n);
@@ -299,7 +321,7 @@ static int take_tokens(struct deriver *d, uint32_t row, uint32_t request, int64_
 
 static int take_member(struct deriver *d, uint32_t row, uint32_t request)
 {
-    struct member m = { .request = request, .iteration = iteration_around(d, row) };
+    struct member m = { .request = request, .iteration = iteration_around(d, row, true) };
     struct request *r = &d->request[request];
     struct iteration *it;
     int64_t *sums[3], *own[] = { &m.tokens_in, &m.tokens_out, &m.context };
