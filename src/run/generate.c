@@ -63,7 +63,7 @@ static void tell_members(const struct generator *g, int64_t past, int64_t count)
     }
 }
 
-enum moment { ARRIVED, TOKEN, FINISHED };
+enum moment { ARRIVED, TOKEN, FINISHED, CUT_OFF };
 
 static void tell_requests(const struct generator *g, enum moment what)
 {
@@ -77,7 +77,7 @@ static void tell_requests(const struct generator *g, enum moment what)
         } else if (what == TOKEN) {
             opm_request_tokens(name, 1);
         } else {
-            opm_request_finished(name, "length");
+            opm_request_finished(name, what == FINISHED ? "length" : "abort");
         }
     }
 }
@@ -107,12 +107,7 @@ static int step(struct generator *g, int64_t past, int64_t count, enum opm_recor
     int64_t start;
     int rc;
 
-    if (runner_stop(s))
-        rc = opm__fail(err, OPM_ELIMIT, "%s: %s before a text was done", s->res->model,
-                       s->res->stopped == RUN_TIME_LIMIT ? "the time limit was over"
-                                                         : "interrupted");
-    else
-        rc = generate_inputs(g, past, count, err);
+    rc = runner_stop(s) ? OPM_ELIMIT : generate_inputs(g, past, count, err);
     start = runner_now_ns();
     iteration = g->told ? opm_iteration_begin(g->steps) : opm_span_none();
     if (g->told)
@@ -151,7 +146,7 @@ static int keep(struct run_times *t, int64_t ns, opm_error *err)
 static int one_text(struct generator *g, int kind, enum opm_record_flags flags, struct times *t,
                     opm_error *err)
 {
-    int64_t before, now, model_ns;
+    int64_t before, now, model_ns, i;
     int rc = 0;
 
     if (kind == BARE)
@@ -160,9 +155,11 @@ static int one_text(struct generator *g, int kind, enum opm_record_flags flags, 
     g->texts += g->told;
     before = runner_now_ns();
     tell_requests(g, ARRIVED);
-    for (int64_t i = 0; i < g->tokens && !rc; i++) {
+    for (i = 0; i < g->tokens && !rc; i++) {
         rc = step(g, i ? g->prompt + i - 1 : 0, i ? 1 : g->prompt, flags, &model_ns, err);
         now = runner_now_ns();
+        if (!rc)
+            g->done = MAX(g->done, i + 1);
         if (!rc && t)
             rc = keep(i ? &t->itl : &t->ttft, now - before, err);
         if (!rc && t && !i && g->encoder)
@@ -174,7 +171,7 @@ static int one_text(struct generator *g, int kind, enum opm_record_flags flags, 
                 (double)(g->batch * (i ? 1 : g->prompt));
         }
     }
-    tell_requests(g, FINISHED);
+    tell_requests(g, rc ? CUT_OFF : FINISHED);
     if (kind == BARE)
         opm_resume();
     return rc;
@@ -333,9 +330,9 @@ static int save_tokens(const struct generator *g, opm_error *err)
     if (rc)
         return rc;
     for (int64_t b = 0; b < g->batch; b++)
-        for (int64_t i = 0; i < g->tokens; i++)
+        for (int64_t i = 0; i < g->done; i++)
             io_out_addf(&o, "%" PRId64 "%c", g->made[b * g->tokens + i],
-                        i + 1 < g->tokens ? ' ' : '\n');
+                        i + 1 < g->done ? ' ' : '\n');
     return io_out_close(&o, true, err);
 }
 
@@ -360,7 +357,7 @@ static void summarise(struct generator *g)
 
     r->batch = g->batch;
     r->prompt = g->prompt;
-    r->tokens = g->tokens;
+    r->tokens = g->done;
     r->texts = (int64_t)g->times[METERED].ttft.n;
     r->heard = g->heard;
     r->cache_held_bytes = (int64_t)g->held_bytes;
@@ -373,7 +370,8 @@ static void summarise(struct generator *g)
         *(c->of_encoder || c->state ? &r->cache_kept_bytes : &r->cache_token_bytes) +=
             (int64_t)t.bytes / g->batch;
     }
-    r->cache_peak_bytes = (r->cache_token_bytes * g->room + r->cache_kept_bytes) * g->batch;
+    r->cache_peak_bytes =
+        (r->cache_token_bytes * (g->prompt + g->done - 1) + r->cache_kept_bytes) * g->batch;
     cost(g); /* before they are put into order */
     for (int k = 0; k < 2; k++) {
         struct times *t = &g->times[k];
@@ -384,10 +382,10 @@ static void summarise(struct generator *g)
         r->prefill_per_s[k] = t->prefill_ns > 0 ? t->prefill_tokens * 1e9 / t->prefill_ns : 0;
         r->decode_per_s[k] = t->decode_ns > 0 ? t->decode_tokens * 1e9 / t->decode_ns : 0;
     }
-    for (int64_t i = 0; i < g->tokens && at + 24 < sizeof(r->first); i++)
+    for (int64_t i = 0; i < g->done && at + 24 < sizeof(r->first); i++)
         at += (size_t)snprintf(r->first + at, sizeof(r->first) - at, "%s%" PRId64, i ? " " : "",
                                g->made[i]);
-    if (g->tokens && at + 24 >= sizeof(r->first))
+    if (g->done && at + 24 >= sizeof(r->first))
         snprintf(r->first + at, sizeof(r->first) - at, " ...");
     g->s->res->batch = g->batch;
     g->s->res->metered = r->itl[METERED].n ? r->itl[METERED] : r->ttft[METERED];
@@ -533,6 +531,10 @@ int generate_run(struct runner *s, struct runner *encoder, struct runner *first,
         rc = measure(&g, err);
     if (rc && s->res->stopped && s->opt->keep_partial && g.times[METERED].ttft.n)
         rc = 0;
+    else if (rc == OPM_ELIMIT && s->res->stopped)
+        rc = opm__fail(err, rc, "%s: %s before a token was measured", s->res->model,
+                       s->res->stopped == RUN_TIME_LIMIT ? "the time limit was over"
+                                                         : "interrupted");
     if (!rc)
         rc = save_tokens(&g, err);
     if (!rc)

@@ -34,7 +34,8 @@ struct generator {
     int64_t batch, prompt, tokens, room; /* room: tokens that the cache has room for */
     int64_t *prompt_id;                  /* batch rows of `prompt` */
     int64_t *made;                       /* batch rows of `tokens` */
-    char *memory;                        /* all of the inputs, both buffers of what is cached */
+    int64_t done; /* of which so many are known: all, unless it was stopped */
+    char *memory; /* all of the inputs, both buffers of what is cached */
     size_t memory_bytes, held_bytes;
     char **buffer[2]; /* of each cache */
     char *nothing;    /* what inputs without elements point to */
