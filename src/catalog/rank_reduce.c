@@ -712,7 +712,8 @@ static int add_ranks(struct reducing *r, const int64_t *rank, size_t n, const st
     r->world = r->said->world;
     if (r->world == FLEETDB_NONE)
         rc = each(r, each_world,
-                  "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'distributed.world_size'");
+                  "SELECT max(CAST(value AS INTEGER)) FROM meta WHERE key IN"
+                  " ('distributed.world_size', 'program.ranks')");
     if (rc < 0)
         return rc;
     r->where = "1";

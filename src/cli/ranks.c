@@ -106,9 +106,12 @@ static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, 
     return rc;
 }
 
-static struct rank_said said_of(const struct ranks_said *s)
+/* `here`: one recording is added, that of this process: the launcher tells how many there are. Who
+ * adds those of a machine is a process of another kind, and so may be as many as there are
+ * machines. */
+static struct rank_said said_of(const struct ranks_said *s, bool here)
 {
-    int64_t world = environment_ranks();
+    int64_t world = here ? environment_ranks() : 0;
 
     return (struct rank_said){ .job = ranks_job(s),
                                .rank = s->rank,
@@ -118,7 +121,7 @@ static struct rank_said said_of(const struct ranks_said *s)
 
 int ranks_add(struct cli *cli, const char *to, const struct ranks_said *s, char **paths, int n)
 {
-    struct rank_said said = said_of(s);
+    struct rank_said said = said_of(s, n == 1);
     struct rank_added done = { 0 };
     struct fleetdb *db = NULL;
     opm_error err;
@@ -253,7 +256,7 @@ static int look(struct watching *w)
 int ranks_watch(struct cli *cli, const char *to, const struct ranks_said *s, const char *folder,
                 int64_t seconds, int64_t idle)
 {
-    struct watching w = { .cli = cli, .to = to, .folder = folder, .said = said_of(s) };
+    struct watching w = { .cli = cli, .to = to, .folder = folder, .said = said_of(s, false) };
     struct sigaction act = { .sa_handler = on_signal };
     int64_t quiet = 0;
     int rc = CLI_OK;

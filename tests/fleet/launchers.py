@@ -86,8 +86,8 @@ class Slurm:
                 process.wait()
 
 
-def check(launch, env, folder, number):
-    """`launch` starts a command once for each rank; the shell calls the rank's number `number`."""
+def check(launch, env, folder, number, job):
+    """`launch` starts a command once for each rank; the shell calls the rank's number `number`, the job `job`."""
     url = need_servers(folder).url("launched_" + folder.name)
     opmeter, where = rig.opmeter, folder / "shared"
     Job(ranks=RANKS, steps=4, layers=2, unlabelled=True).write(where)
@@ -108,6 +108,12 @@ def check(launch, env, folder, number):
               f"exec {opmeter} run -q zoo:mlp -n 2 -o out${number}",
               database=where / database if database == "runs.db" else database)
     expect("recordings", sorted(p.name for p in where.glob("*.opm")), [f"rank{r}.opm" for r in range(RANKS)])
+    # A process for a machine, which is no rank, adds all that lie there.
+    done = subprocess.run([*(a if a != str(RANKS) else "1" for a in launch), "sh", "-c", f"exec {opmeter} add -q rank*.opm --to together.db --job ${job}"],
+                          cwd=where, env=env, capture_output=True, text=True, timeout=240)
+    expect(f"exit status: {done.stderr[-400:]}", done.returncode, 0)
+    rows = json.loads(run("query", where / "together.db", "SELECT job <> '' AS named, rank, world FROM rank_file ORDER BY rank", "--json").stdout)
+    expect("ranks that one process added", rows, [{"named": 1, "rank": r, "world": RANKS} for r in range(RANKS)])
     # Traces that are there already, whose names say nothing: each process adds its own.
     for rank in range(RANKS):
         (where / f"rank{rank:05d}.json").rename(where / f"trace{rank}.json")
@@ -121,7 +127,7 @@ def under_mpi(folder):
     if not shutil.which("mpirun"):
         raise Skip("mpirun is not installed (Debian's openmpi-bin)")
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    check(["mpirun", "--oversubscribe", "--mca", "btl_tcp_if_include", "lo", "-n", str(RANKS)], env, folder, "OMPI_COMM_WORLD_RANK")
+    check(["mpirun", "--oversubscribe", "--mca", "btl_tcp_if_include", "lo", "-n", str(RANKS)], env, folder, "OMPI_COMM_WORLD_RANK", "PMIX_NAMESPACE")
 
 
 def under_slurm(folder):
@@ -129,7 +135,7 @@ def under_slurm(folder):
     if not all(shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin") for p in ("slurmctld", "slurmd", "srun", "sinfo")):
         raise Skip("Slurm is not installed (Debian's slurmctld, slurmd and slurm-client)")
     with Slurm(folder / "slurm") as slurm:
-        check(["srun", "-n", str(RANKS)], slurm.env, folder, "SLURM_PROCID")
+        check(["srun", "-n", str(RANKS)], slurm.env, folder, "SLURM_PROCID", "SLURM_JOB_ID")
 
 
 TORCHRUN = [sys.executable, str(Path(__file__).with_name("torchrun.py")), "--nproc-per-node", str(RANKS)]
@@ -137,7 +143,7 @@ TORCHRUN = [sys.executable, str(Path(__file__).with_name("torchrun.py")), "--npr
 
 def under_torchrun(folder):
     """A launcher that gives its workers what torchrun gives them (PyTorch itself is no package of Debian's)."""
-    check([*TORCHRUN, "--standalone"], os.environ, folder, "RANK")
+    check([*TORCHRUN, "--standalone"], os.environ, folder, "RANK", "TORCHELASTIC_RUN_ID")
     where = folder / "named"
     where.mkdir()
     record = [str(rig.opmeter), "record", "-q", "-o", "rank%r.opm", "--add-to", "runs.db"]

@@ -320,7 +320,7 @@ def wrong_use(folder):
         line = one_line(run(*args, status=status, env=env))
         if part not in line or "cret" in line:
             raise Failure(f"{args}: {line}")
-    for sql, part in (("SELECT FROM WHERE", "syntax error"), ("SELECT absent FROM rank_op", "no such column: absent"), ("SELECT 1 FROM none", "no such table: none")):
+    for sql, part in (("SELECT FROM WHERE", "syntax error"), ("SELECT nowhere FROM rank_op", "no such column: nowhere"), ("SELECT 1 FROM none", "no such table: none")):
         line = one_line(run("query", db, sql, status=1))
         if part not in line or "should be" in line:
             raise Failure(f"{sql}: {line}")
