@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "import/common/span_args.h"
+#include "import/graph/around.h"
 #include "import/graph/nodes.h"
 #include "import/graph/op_copy.h"
 #include "import/graph/sequence.h"
-#include "import/llm/mark.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,8 +20,6 @@
 #define FEW_KERNELS 8
 /* Rows by graph and position; beyond it kernels stay under their launch. */
 #define POSITIONS_MAX 20000
-/* Names in a row by which a replay is looked for among other launches. */
-#define SEED_NAMES 8
 
 /* Where operators can come from. */
 enum origin { FROM_CAPTURE, FROM_TRACE, FROM_LAUNCHES, FROM_POSITION, ORIGIN_COUNT };
@@ -367,17 +365,6 @@ static int by_launch(const void *a, const void *b)
     return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
 }
 
-static uint32_t op_around(const struct linker *l, const uint32_t *parent, uint32_t row)
-{
-    size_t nsite, nop = store_nrow(l->st, TABLE_op);
-    const struct site *sites = store_sites(l->st, &nsite);
-    const uint32_t *site = store_span_site(l->st);
-
-    while (row != OPM_NULL_ID && sites[site[row]].op >= nop)
-        row = parent ? parent[row] : OPM_NULL_ID;
-    return row == OPM_NULL_ID ? OPM_NULL_ID : sites[site[row]].op;
-}
-
 static int find_single(struct linker *l, struct single **out, size_t *out_n)
 {
     str_id hardware = strpool_find(store_strings(l->st), "hardware", 8);
@@ -406,7 +393,7 @@ static int find_single(struct linker *l, struct single **out, size_t *out_n)
         from = u64map_get(&launch, (uint64_t)correlation[row]);
         if (!from || launches_graph(l, &sites[site[*from]]))
             continue;
-        op = s->op < nop ? s->op : op_around(l, parents, (uint32_t)*from);
+        op = s->op < nop ? s->op : around_op(l->st, parents, (uint32_t)*from);
         if (op == OPM_NULL_ID)
             continue;
         if (!GROW(*out, cap, *out_n + 1))
@@ -448,20 +435,6 @@ static int take_single(struct linker *l)
     return rc;
 }
 
-/* Some names of a replay in a row, somewhere in a long sequence: where it would begin there. */
-static size_t find_seed(const uint32_t *a, size_t na, const uint32_t *b, size_t nb, size_t *offset)
-{
-    size_t seed = MIN(na, (size_t)SEED_NAMES);
-
-    for (*offset = 0; *offset + seed <= na; *offset += seed) {
-        size_t at = sequence_find(a + *offset, seed, b, nb);
-
-        if (at != SIZE_MAX)
-            return at;
-    }
-    return SIZE_MAX;
-}
-
 static int match_launches(struct linker *l, struct graph *g)
 {
     struct captures *c = &l->from[FROM_LAUNCHES];
@@ -475,7 +448,7 @@ static int match_launches(struct linker *l, struct graph *g)
         uint32_t *to;
 
         if (at == SIZE_MAX)
-            at = find_seed(names, n, all, k->n, &offset);
+            at = sequence_seed(names, n, all, k->n, &offset);
         if (at == SIZE_MAX)
             continue;
         from = at > offset ? at - offset : 0;
@@ -516,26 +489,6 @@ static int match(struct linker *l)
             rc = match_launches(l, g);
     }
     return rc;
-}
-
-/* Tokens in the iteration around a launch, as an annotation says them; -1: not known. */
-static int64_t tokens_around(const struct linker *l, const uint32_t *parent, uint32_t row)
-{
-    size_t nsite;
-    const struct site *sites = store_sites(l->st, &nsite);
-    const uint32_t *site = store_span_site(l->st);
-
-    for (; row != OPM_NULL_ID; row = parent ? parent[row] : OPM_NULL_ID) {
-        struct llm_mark m;
-
-        if (!llm_mark_read(site_name(l, &sites[site[row]]), &m))
-            continue;
-        if (m.tokens_in >= 0)
-            return m.tokens_in;
-        if (m.batch >= 0 && m.prefills == 0) /* drafts: graphs are for so many requests */
-            return m.batch;
-    }
-    return -1;
 }
 
 /* Of graphs that look alike the smallest that has room for the iteration; of those the one after
@@ -653,11 +606,12 @@ static int link_replay(struct linker *l, const struct replay *r, const uint32_t 
 {
     struct graph *g = &l->graph[r->graph];
     const struct candidate *with = NULL;
-    bool launched = op_around(l, parent, r->launch) != OPM_NULL_ID; /* it is that operator's work */
+    bool launched =
+        around_op(l->st, parent, r->launch) != OPM_NULL_ID; /* it is that operator's work */
     int rc = 0;
 
     if (g->ncandidate) {
-        size_t i = choose(l, g, tokens_around(l, parent, r->launch));
+        size_t i = choose(l, g, around_tokens(l->st, parent, r->launch));
 
         with = &g->candidate[i];
         l->from[g->origin].capture[with->capture].used++;

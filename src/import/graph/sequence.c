@@ -156,6 +156,8 @@ int sequence_align(const uint32_t *a, size_t na, const uint32_t *b, size_t nb, u
     return rc;
 }
 
+/* Names in a row by which a sequence is looked for in a longer one. */
+#define SEED_NAMES 8
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* odd, so that no element is lost */
 
 size_t sequence_find(const uint32_t *a, size_t na, const uint32_t *b, size_t nb)
@@ -176,4 +178,17 @@ size_t sequence_find(const uint32_t *a, size_t na, const uint32_t *b, size_t nb)
             return SIZE_MAX;
         have = (have - b[i] * oldest) * HASH_FACTOR + b[i + na];
     }
+}
+
+size_t sequence_seed(const uint32_t *a, size_t na, const uint32_t *b, size_t nb, size_t *offset)
+{
+    size_t seed = MIN(na, (size_t)SEED_NAMES);
+
+    for (*offset = 0; *offset + seed <= na; *offset += seed) {
+        size_t at = sequence_find(a + *offset, seed, b, nb);
+
+        if (at != SIZE_MAX)
+            return at;
+    }
+    return SIZE_MAX;
 }

@@ -16,5 +16,8 @@ int sequence_align(const uint32_t *a, size_t na, const uint32_t *b, size_t nb, u
 
 /* Where a stands in b as a whole; SIZE_MAX: nowhere. */
 size_t sequence_find(const uint32_t *a, size_t na, const uint32_t *b, size_t nb);
+/* Where some of a in a row stand in b, for b much longer than a; *offset: which of a is the first
+ * of them. SIZE_MAX: nowhere. */
+size_t sequence_seed(const uint32_t *a, size_t na, const uint32_t *b, size_t nb, size_t *offset);
 
 #endif
