@@ -79,12 +79,13 @@ INLINE vf row_b(const struct isa_tile *t, const enum row_type type, int64_t at, 
     return vload(t->b + at);
 }
 
-/* One row alone: four sums by turns, because each waits for the one before. */
-INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type type)
+/* One row alone: four sums by turns, because each waits for the one before. brs: t->brs; with a
+ * constant in its place loads need no arithmetic. */
+INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type type,
+                     const int64_t brs)
 {
     vf acc[4][NV];
     const float *a = t->a;
-    const int64_t brs = t->brs;
     int64_t p = 0, b = 0;
 
     UNROLL for (int u = 0; u < 4; u++)
@@ -123,21 +124,24 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
 static void tile(const struct isa_tile *t)
 {
     if (t->m == 1) {
-#define ROW(type)              \
-    if (t->n > VL)             \
-        tile_row(t, NV, type); \
-    else                       \
-        tile_row(t, 1, type);  \
+#define ROW(type, brs)              \
+    if (t->n > VL)                  \
+        tile_row(t, NV, type, brs); \
+    else                            \
+        tile_row(t, 1, type, brs);  \
     return
 #ifdef VHALF
         if (t->half && t->bf16) {
-            ROW(ROW_BF16);
+            ROW(ROW_BF16, t->brs);
         }
         if (t->half) {
-            ROW(ROW_F16);
+            ROW(ROW_F16, t->brs);
         }
 #endif
-        ROW(ROW_FLOAT);
+        if (t->brs == NR) {
+            ROW(ROW_FLOAT, NR);
+        }
+        ROW(ROW_FLOAT, t->brs);
 #undef ROW
     }
     switch (t->m) {
