@@ -526,6 +526,8 @@ def pool():
                    coordinate_transformation_mode="align_corners")
         yield Case("Upsample", f"nearest {label}", [f(*x), scale], opset=9, mode="nearest") if scales[2] > 1 else \
             Case("Resize", f"uint8 linear {label}", [ints(np.uint8, 0, 255, *x), None, scale], mode="linear")
+    yield Case("Resize", "uint8 nearest asymmetric floor 1x64x28x28 by 2", [ints(np.uint8, 0, 255, 1, 64, 28, 28), None, c(np.array([1, 1, 2, 2], np.float32))],
+               mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     yield Case("Resize", "linear 1x64x1000 by 2", [f(1, 64, 1000), None, c(np.array([1, 1, 2], np.float32))], mode="linear")
     grid = RNG.uniform(-1.1, 1.1, (1, 56, 56, 2)).astype(np.float32)
     for mode in ("bilinear", "nearest", "bicubic"):

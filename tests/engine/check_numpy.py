@@ -262,6 +262,11 @@ def resize():
                 floor = np.take(floor, np.clip(np.floor(np.float32(p)), 0, n - 1).astype(int), 2 + a)
             yield Case("Resize", "", [x, None, scale], mode="linear", coordinate_transformation_mode=mode), [linear]
             yield Case("Resize", "", [x, None, scale], mode="nearest", coordinate_transformation_mode=mode, nearest_mode="floor"), [floor]
+    # twice as many bytes, along rows alone and with each row twice
+    for width, high in itertools.product((1, 3, 8, 15, 16, 17, 33, 40), (1, 2, 3)):
+        x = ints(np.uint8, 0, 256, 2, 3, 5, width)
+        yield Case("Resize", "", [x, None, c(np.array([1, 1, high, 2], np.float32))], mode="nearest",
+                   coordinate_transformation_mode="asymmetric", nearest_mode="floor"), [x.repeat(high, 2).repeat(2, 3)]
 
 
 def gather():

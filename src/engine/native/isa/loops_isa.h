@@ -88,6 +88,8 @@ struct loops_isa {
     void (*axpy)(float *out, const float *x, float w, int64_t n);
     /* out[2 * i] = out[2 * i + 1] = again[2 * i] = again[2 * i + 1] = in[i], bit by bit */
     void (*twice)(float *out, float *again, const float *in, int64_t n);
+    /* The same of bytes, once: out[2 * i] = out[2 * i + 1] = in[i] */
+    void (*twice8)(uint8_t *out, const uint8_t *in, int64_t n);
     /* Each of `rows` rows of n of s: s[d] += k[d] * v; out = the sum over d of q[d] * s[d]. */
     void (*learn)(float *s, const float *k, const float *v, const float *q, float *out,
                   int64_t rows, int64_t n);

@@ -669,6 +669,22 @@ static void N(fft)(const struct fft_pass *f)
 }
 
 typedef uint16_t N(vs) __attribute__((vector_size(VL * 2)));
+typedef uint8_t N(vb) __attribute__((vector_size(VL)));
+
+static void N(twice8)(uint8_t *out, const uint8_t *in, int64_t n)
+{
+    for (int64_t i = 0; i < n && n >= VL; i += VL) {
+        int64_t at = MIN(i, n - VL); /* the last vector may be written again in part */
+        N(vb) x;
+        N(vs) y;
+
+        memcpy(&x, in + at, sizeof(x));
+        y = __builtin_convertvector(x, N(vs)) * 257;
+        memcpy(out + 2 * at, &y, sizeof(y));
+    }
+    for (int64_t i = 0; i < n && n < VL; i++)
+        out[2 * i] = out[2 * i + 1] = in[i];
+}
 
 static void N(quantize16)(uint16_t *out, const float *in, int64_t n, float scale, int32_t zero,
                           int32_t lo, int32_t hi)
@@ -715,6 +731,7 @@ const struct loops_isa N(loops) = {
     .axpy = N(axpy),
     .turn = N(turn),
     .twice = N(twice),
+    .twice8 = N(twice8),
     .learn = N(learn),
     .quantize16 = N(quantize16),
 };

@@ -402,7 +402,10 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
         }
         switch (j->width) {
         case 1:
-            PICK(uint8_t);
+            if (j->twice)
+                j->isa->loops->twice8((uint8_t *)out, (const uint8_t *)in, j->n);
+            else
+                PICK(uint8_t);
             break;
         case 2:
             PICK(uint16_t);
@@ -473,10 +476,23 @@ struct plane_job {
     struct axis_job row;
     const int32_t *from; /* rows of the input */
     int64_t h, rows;     /* of a plane, and of the result */
-    bool twice;          /* all of 4 bytes, in both directions; parts are rows of the input */
+    bool twice; /* all of 4 bytes or one, in both directions; parts are rows of the input */
 };
 
-/* Elements of 4 bytes and rows, each twice. */
+/* Bytes and rows, each twice. */
+static void twice_bytes(const struct plane_job *p, int64_t begin, int64_t end)
+{
+    int64_t n = p->row.n;
+    const uint8_t *in = (const uint8_t *)p->row.in + begin / 2 * n;
+    uint8_t *out = (uint8_t *)p->row.out + begin * 2 * n;
+
+    for (int64_t i = begin; i < end; i += 2, in += n, out += 4 * n) {
+        p->row.isa->loops->twice8(out, in, n);
+        memcpy(out + 2 * n, out, (size_t)(2 * n));
+    }
+}
+
+/* The same of elements of 4 bytes. */
 static void twice_part(const struct plane_job *p, int64_t begin, int64_t end)
 {
     int64_t n = p->row.n;
@@ -493,7 +509,7 @@ static void plane_part(void *arg, int64_t begin, int64_t end, int thread)
     int64_t wide = p->row.m * (int64_t)p->row.width;
 
     if (p->twice) {
-        twice_part(p, 2 * begin, 2 * end);
+        (p->row.width == 1 ? twice_bytes : twice_part)(p, 2 * begin, 2 * end);
         return;
     }
 
@@ -533,7 +549,7 @@ static int nearest_planes(struct op *op, const struct resize *r, opm_error *err)
     for (int64_t o = 0; ok && o < p.row.m; o++)
         p.row.twice &= p.row.taps.at[o] == o / 2;
     p.from = rows.at;
-    p.twice = p.row.twice && p.row.width == 4 && p.rows == 2 * p.h;
+    p.twice = p.row.twice && (p.row.width == 4 || p.row.width == 1) && p.rows == 2 * p.h;
     for (int64_t o = 0; ok && o < p.rows; o++)
         p.twice &= rows.at[o] == o / 2;
     if (ok)
