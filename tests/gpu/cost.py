@@ -35,7 +35,6 @@ import time
 from pathlib import Path
 
 LIMIT_S = 90  # of a process
-FIRST = 3  # rounds that have everything
 HERE = Path(__file__).resolve().parent
 # What opmeter records of the device and of CUDA; operators are not among it.
 DEVICE = "kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,cuda_graph,nvtx"
@@ -142,7 +141,7 @@ def measure(args):
         if time.monotonic() - begun > args.seconds:
             break
         for loop, name, how in random.sample(modes, len(modes)):
-            if number >= FIRST and (loop or (name, how) not in SETTINGS):
+            if number >= args.first and (loop or (name, how) not in SETTINGS):
                 continue
             all_words = words + LOOPS[loop]
             try:
@@ -219,6 +218,7 @@ def main():
     parser.add_argument("--opmeter", metavar="COMMAND", default="opmeter")
     parser.add_argument("--cuda", metavar="LIBRARY", help="libopmeter-cuda.so")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=3, help="rounds that have everything")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--fork", action="store_true")
     parser.add_argument("--more", action="store_true")
