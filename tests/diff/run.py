@@ -8,6 +8,7 @@ Each section begins with a line `-- word`:
 
   -- needs: shared           skip unless the folder `shared` stands beside the checkout ($SHARED)
   -- needs: program NAME     skip unless NAME is on the PATH
+  -- needs: library NAME     skip unless opmeter can load it
   -- needs: terminal         skip where no pseudo-terminal can be had
   -- needs: check SCRIPT     skip where the script fails, with what it prints as the reason
   -- file: NAME              write the following lines to NAME in the test's own empty folder
@@ -30,6 +31,7 @@ A PATTERN picks tests whose path, such as cli/unknown, contains it or matches it
 import argparse
 import base64
 import concurrent.futures
+import ctypes
 import difflib
 import fnmatch
 import os
@@ -54,6 +56,18 @@ PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 TIMEOUT_S = 120 * PATIENCE
 
 
+def loads(program, library):
+    """Whether the program can load a library of this machine's C library, and it is there."""
+    with open(program, "rb") as file:
+        if b"/ld-musl-" in file.read(4096):
+            return False
+    try:
+        ctypes.CDLL(library)
+        return True
+    except OSError:
+        return False
+
+
 def missing(test, env, folder):
     """Why the test cannot run here, or None."""
     for section in test.needs:
@@ -73,6 +87,9 @@ def missing(test, env, folder):
             status, out, _ = execute(section.value.removeprefix("check"), folder, env)
             if status != 0:
                 return " ".join(out.split()) or "what it checks first fails"
+        elif len(words) == 2 and words[0] == "library":
+            if not loads(shutil.which("opmeter", path=env["PATH"]), words[1]):
+                return f"needs {words[1]}, which opmeter can load"
         else:
             raise test.bad(section, f"'{section.value}' is nothing that can be needed")
     return None
