@@ -126,7 +126,8 @@ static int choose(struct recordings *r)
 {
     struct left_out *out = r->out;
 
-    qsort(r->at, r->n, sizeof(*r->at), by_weight);
+    if (r->n)
+        qsort(r->at, r->n, sizeof(*r->at), by_weight);
     for (size_t i = 0, first = 0; i < r->n; i++) {
         struct recording *own = &r->at[i];
 

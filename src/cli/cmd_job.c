@@ -59,7 +59,7 @@ static void put_moment(struct textable *t, int64_t ns)
 
 static void put_job(struct textable *t, struct fleetrows *rows)
 {
-    int64_t from_ns = fleetrows_int(rows, 5), to_ns = fleetrows_int(rows, 6);
+    int64_t from_ns = fleetrows_size(rows, 5), to_ns = fleetrows_size(rows, 6);
     char room[HUMAN_ROOM];
     size_t len = 0;
     const char *text = fleetrows_text(rows, 0, &len);
@@ -421,7 +421,8 @@ static int print_head(struct cli *cli, struct fleetdb *db, const char *job)
         const char *host = answer_at(&ranks, i, ranks_col_host)->text;
         bool seen = host[0] == '\0';
 
-        spans += answer_at(&ranks, i, ranks_col_spans)->i;
+        spans = MIN(spans, FLEETDB_SIZE_MAX) +
+                MIN(answer_at(&ranks, i, ranks_col_spans)->i, FLEETDB_SIZE_MAX);
         recordings += answer_at(&ranks, i, ranks_col_recordings)->i;
         /* Machines hold neighbours, so looking back a little finds most; many need not be exact. */
         for (size_t k = i; k-- > 0 && i - k < 256 && !seen;)

@@ -29,6 +29,8 @@ static void read_rows(struct clickrows *r)
             if (type == OPM_TYPE_INT)
                 check(strspn(text, "-0123456789") == len);
         }
+        check(clickrows_type(r, clickrows_columns(r)) == OPM_TYPE_NULL);
+        check(!clickrows_text(r, clickrows_columns(r) + 7, NULL));
     }
     check(rc == 0 || (rc < 0 && err.code == rc && err.msg[0]));
     check(clickrows_next(r, &err) <= 0 || rc < 0);
