@@ -53,7 +53,7 @@ HERE = Path(__file__).resolve().parent
 MAKERS = re.compile(r"opmeter (-\S+ |help )*(run|record|zoo|bench|doctor|completion)\b|\"run -|zoo:|--measure"
                     r"|opmeter-[a-z]|check_trace_json")
 PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
-TIMEOUT_S = 120 * PATIENCE
+TIMEOUT_S = 300 * PATIENCE
 
 
 def loads(program, library):
