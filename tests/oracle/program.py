@@ -18,7 +18,7 @@ class Opmeter:
         self.build = Path(build).resolve()
         self.program = self.build / "opmeter"
 
-    def text(self, *args, cwd=None, env=None, timeout_s=120):
+    def text(self, *args, cwd=None, env=None, timeout_s=300):
         done = subprocess.run([self.program, *map(str, args)], cwd=cwd, env=env,
                               stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=timeout_s * PATIENCE)
