@@ -62,17 +62,20 @@ static uint64_t measure_rate(void)
 
 void opm__clock_init(void)
 {
-    if (opm__clock_rate)
+    uint64_t rate;
+
+    if (opm__clock_known())
         return;
 #if defined(__x86_64__)
     opm__clock_source = tsc_is_trusted() ? CLOCK_SOURCE_TSC : CLOCK_SOURCE_MONOTONIC;
 #elif defined(__aarch64__)
     opm__clock_source = CLOCK_SOURCE_CNTVCT;
 #endif
-    opm__clock_rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : stated_rate();
-    if (!opm__clock_rate)
-        opm__clock_rate = measure_rate();
-    opm__clock_apart = opm__clock_rate / 1000000000 + 1;
+    rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : stated_rate();
+    if (!rate)
+        rate = measure_rate();
+    opm__clock_apart = rate / 1000000000 + 1;
+    __atomic_store_n(&opm__clock_rate, rate, __ATOMIC_RELEASE);
 }
 
 struct opm_calibration opm__clock_read(void)

@@ -8,9 +8,10 @@
 #include <x86intrin.h>
 #endif
 
-/* Set once by opm__clock_init(). */
+/* Set once by opm__clock_init(), the rate last: whoever reads ticks outside of a recording asks
+ * opm__clock_known() first. */
 extern uint32_t opm__clock_source; /* enum opm_clock_source */
-extern uint64_t opm__clock_rate;   /* ticks per second, roughly */
+extern uint64_t opm__clock_rate;   /* ticks per second, roughly; 0: not set yet */
 extern uint64_t opm__clock_apart;  /* ticks that are more than a nanosecond */
 
 void opm__clock_init(void);
@@ -20,6 +21,11 @@ opm__clock_read(void); /* all clocks at one moment, the best of a few tries */
 /* ARM's counter may step by 40 ns and more, and several spans of a thread begin within a step: its
  * ticks are counted in parts, so that there are times between two steps to give them. */
 #define CNTVCT_PARTS 64
+
+static inline int opm__clock_known(void)
+{
+    return __atomic_load_n(&opm__clock_rate, __ATOMIC_ACQUIRE) != 0;
+}
 
 static inline int64_t clock_ns(clockid_t id)
 {

@@ -511,7 +511,7 @@ bool opm__put_device_span_quick(uint64_t track, opm_site *site, int64_t start_ns
 
 uint64_t opm_now(void)
 {
-    return opm__clock_rate ? clock_ticks() : 0;
+    return opm__clock_known() ? clock_ticks() : 0;
 }
 
 void opm__flow(opm_span src, opm_span dst)
