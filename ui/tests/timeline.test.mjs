@@ -191,15 +191,21 @@ export default (stage) => [
         const deep = await open(at(stage.id(DENSE), "timeline"));
         const more = deep.getByRole("button", { name: `${DEEP - 6} more rows` });
         await more.waitFor();
-        const height = () => deep.locator(".tl-label.track").nth(2).boundingBox().then((box) => box.height);
-        const before = await height();
+        const height = (of) => of.locator(".tl-label.track").nth(2).boundingBox().then((box) => box.height);
+        const unfolded = (await height(deep)) + (DEEP - 6) * LINE_PX;
         await more.click();
         await more.waitFor({ state: "detached" });
-        assert.equal(await height(), before + (DEEP - 6) * LINE_PX);
-        // A span on a line that is folded away unfolds it.
+        assert.equal(await height(deep), unfolded);
+        // A span on a line that is folded away unfolds it, though it is known before the lines are.
         const [{ id }] = stage.query(DENSE, "SELECT id FROM span WHERE name = 'frame 12'");
-        const linked = await open(at(stage.id(DENSE), "timeline", { span: id }));
+        const linked = await open(at(stage.id(DENSE), "overview"));
+        let release = null;
+        const known = new Promise((done) => { release = done; });
+        await linked.route(/\/timeline\?/, async (route) => { await known; await route.continue(); });
+        await linked.goto(`${stage.base}/${at(stage.id(DENSE), "timeline", { span: id })}`);
         await linked.getByRole("heading", { name: "frame 12" }).waitFor();
+        release();
+        await becomes(async () => assert.equal(await height(linked), unfolded));
         assert.equal(await linked.getByRole("button", { name: /more rows/ }).count(), 0);
     }],
     ["tracks are pinned, moved, hidden and filtered, and the address keeps it", async (open) => {

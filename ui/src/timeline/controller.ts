@@ -10,7 +10,7 @@ import { Names } from "./names";
 import { Overview } from "./overview";
 import { pick, wanted, type Arrow, type Bar, type Hit, type Range, type Scene } from "./scene";
 import { Tiles } from "./tiles";
-import { grouped, lineY, LINE_PX, place, totalHeight, type Group, type Placed, type Track } from "./tracks";
+import { grouped, lineY, LINE_PX, mayFoldAway, place, totalHeight, type Group, type Placed, type Track } from "./tracks";
 import { clamp, fit, pan, toTime, zoom, type View } from "./view";
 
 const EASE = 0.32; // share of the way to the target in a frame
@@ -382,7 +382,7 @@ export class Controller {
     private bringToLight(bar: Bar): void {
         const { hidden, unfolded, filter } = this.arrangement;
         const row = this.row(bar.track);
-        const folded = row !== undefined && row.folded > 0 && bar.depth >= row.lines;
+        const folded = row?.track && !unfolded.has(bar.track) && mayFoldAway(row.track, bar.depth);
         if (row && !folded) return;
         this.arrange({
             ...this.arrangement,

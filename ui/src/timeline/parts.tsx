@@ -11,7 +11,7 @@ import { hide, move, pin, unfold, type Arrangement } from "./arrange";
 import type { Controller } from "./controller";
 import { busyShare } from "./Details";
 import type { NameKind } from "./names";
-import { titleOf, type Placed } from "./tracks";
+import { folds, titleOf, type Placed } from "./tracks";
 
 export function Tip({ controller, x, y }: { controller: Controller; x: number; y: number }) {
     const { hit, scene } = controller;
@@ -56,7 +56,7 @@ export function RowLabel({ row, controller, onArrange }: RowLabelProps) {
         ["Hide", () => hide(now, id)],
         ["Move up", () => move(now, groups, id, -1)],
         ["Move down", () => move(now, groups, id, 1)],
-        ...(row.folded || now.unfolded.has(id)
+        ...(row.folded || (now.unfolded.has(id) && folds(row.track, row.lines))
             ? [[row.folded ? `Show ${row.folded} more rows` : "Show fewer rows", () => unfold(now, id)] as [string, () => Arrangement]] : []),
     ];
     return (

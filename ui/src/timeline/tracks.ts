@@ -34,6 +34,16 @@ export function isCounter(track: Track): boolean {
 const FOLD_FROM = 9; // lines: stacks of the host that are deeper show the first ones
 const FOLDED = 6;
 
+// Whether a track of so many lines is folded, where the reader has not unfolded it.
+export function folds(track: Track, lines: number): boolean {
+    return lines >= FOLD_FROM && track.kind !== "stream";
+}
+
+// Whether a line is folded away if its track turns out to be deep: that is known once its tiles are here.
+export function mayFoldAway(track: Track, line: number): boolean {
+    return line >= FOLDED && track.kind !== "stream";
+}
+
 const ORDER: Record<string, number> = { stream: 0, thread: 1, async: 2, queue: 3, counter: 4 };
 
 export function titleOf(track: Track): string {
@@ -109,7 +119,7 @@ export function place(groups: Group[], depth: Map<number, number>, closed: Set<s
         for (const track of group.tracks) {
             const key = `track ${track.id}`;
             const all = depth.get(track.id) ?? 1;
-            const fold = all >= FOLD_FROM && track.kind !== "stream" && !unfolded.has(track.id);
+            const fold = folds(track, all) && !unfolded.has(track.id);
             const lines = fold ? FOLDED : all;
             const trackOpen = !closed.has(key);
             const height = trackHeight(track, lines, trackOpen);
