@@ -260,8 +260,9 @@ def oracle(preset):
 
 
 def install():
-    return tap_program("install", [ROOT / "tests" / "install" / "run.py", "--build",
-                                   BUILD / "dev"], "install")
+    tests = ROOT / "tests" / "install"
+    return tap_program("install", [tests / "run.py", "--build", BUILD / "dev"], "install") \
+        + tap_program("refused machines", [tests / "refused.py"], "refused")
 
 
 def documented():
