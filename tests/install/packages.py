@@ -7,12 +7,13 @@ In a minimal Debian of each release, made by debootstrap, with neither compiler 
 archive, the Debian packages and, with Python, the wheel are installed, each alone; a model is run, a
 program recorded, the page asked for; then it is removed, and nothing may be left. In one with compilers
 programs are built with what is installed (run.py --installed). Before, that no file needs more than
-glibc 2.28 and no library that is not inside. Prints one `ok` or `not ok` line per test, with the seconds
-that it took from nothing to a first report.
+glibc 2.28 and no library that is not inside, and what lintian says, if it is installed. Prints one `ok`
+or `not ok` line per test, with the seconds that it took from nothing to a first report.
 """
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -151,7 +152,7 @@ def needs_little(path):
             wanted = ["copyright"]
         else:
             wanted = ["bin/opmeter", "libopmeter-cuda.so", "libopmeter.so.0", "LICENSE",
-                      "THIRD-PARTY-NOTICES", "licenses/libsqlite3"]
+                      "THIRD-PARTY-NOTICES", "licenses/libsqlite3", "licenses/LGPL-2.1"]
         for name in wanted:
             if not any(file.endswith(name) for file in names):
                 raise Failure(f"{path.name} has no {name}")
@@ -167,6 +168,15 @@ def notices_of(path, folder):
     names = ("copyright",) if path.suffix == ".deb" else ("LICENSE", "THIRD-PARTY-NOTICES")
     return "".join(file.read_text() for file in sorted(folder.rglob("*")) if file.is_file()
                    and (file.name in names or file.parent.name == "licenses"))
+
+
+def lintian(packages):
+    """Debian's own checks of the Debian packages, where lintian is installed."""
+    debs = [str(path) for path in packages if path.suffix == ".deb"]
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0",
+                           *debs], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"exit {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def files_of(root):
@@ -361,6 +371,15 @@ def main():
         except Failure as error:
             ok = False
             print(f"not ok - {path.name}: {error}")
+    if not shutil.which("lintian"):
+        print("ok - lintian # SKIP lintian is not installed")
+    else:
+        try:
+            lintian(packages)
+            print("ok - lintian")
+        except Failure as error:
+            ok = False
+            print("not ok - lintian\n" + "".join(f"# {line}\n" for line in str(error).splitlines()), end="")
     (args.dir / "logs").mkdir(parents=True, exist_ok=True)
     for suite in args.suites.split(","):
         base = args.dir / f"base-{suite}"
