@@ -26,6 +26,8 @@ GLIBC = re.search(r"set\(OPMETER_GLIBC ([\d.]+)\)",
                   (ROOT / "tools/portable/portable.cmake").read_text())[1]
 # Debian packages of the libraries that are inside, for their notices.
 INSIDE = ["libsqlite3-dev", "zlib1g-dev", "libzstd-dev", "libpcre2-dev", "libmicrohttpd-dev"]
+# Licenses of theirs whose text must come along; the notices only say where Debian has it.
+TEXTS = ["LGPL-2.1"]
 DEBIAN = ROOT / "tools" / "debian"
 
 
@@ -80,6 +82,8 @@ def licenses(folder):
         if not notice.exists():
             sys.exit(f"package.py: no {notice}, which must go with what is linked")
         shutil.copyfile(notice, folder / package.removesuffix("-dev"))
+    for name in TEXTS:
+        shutil.copyfile(Path("/usr/share/common-licenses") / name, folder / name)
 
 
 def python_files(folder, to):
