@@ -31,7 +31,6 @@ A PATTERN picks tests whose path, such as cli/unknown, contains it or matches it
 import argparse
 import base64
 import concurrent.futures
-import ctypes
 import difflib
 import fnmatch
 import os
@@ -48,24 +47,14 @@ from filters import FILTERS, ROOT, SHARED
 from testfile import BadTest, Run, Test
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "tools"))
+from loadable import loads  # noqa: E402
 # What a minimal build has not: commands, the library for programs, programs of tests and examples;
 # and one test that is long without optimisation.
 MAKERS = re.compile(r"opmeter (-\S+ |help )*(run|record|zoo|bench|doctor|completion)\b|\"run -|zoo:|--measure"
                     r"|opmeter-[a-z]|check_trace_json")
 PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 TIMEOUT_S = 300 * PATIENCE
-
-
-def loads(program, library):
-    """Whether the program can load a library of this machine's C library, and it is there."""
-    with open(program, "rb") as file:
-        if b"/ld-musl-" in file.read(4096):
-            return False
-    try:
-        ctypes.CDLL(library)
-        return True
-    except OSError:
-        return False
 
 
 def missing(test, env, folder):
