@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from http_client import PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, trace_json
+from http_client import PATIENCE, PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, trace_json
 
 LIMIT = 4 << 30
 
@@ -199,7 +199,7 @@ def progress(opmeter, folder):
     """While a trace is read, how much of it was; nothing before and after."""
     made = folder / "long.json"
     event = json.dumps(span("a name of some length", 1000, 10)).encode() + b",\n"
-    made.write_bytes(b"[" + event * 700000 + b"{}]")
+    made.write_bytes(b"[" + event * (700000 // PATIENCE) + b"{}]")
     with Server(opmeter, made) as server:
         at = f"/api/trace/{server.only_id()}"
         server.error("/api/trace/000000000000/progress", 404, "no trace")
