@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
+#include <strings.h>
 
 #define REDACT_TEXT "(redacted)"
 
@@ -81,8 +82,28 @@ static inline char *redact_next_url(char *text, bool *ours)
     return *ours ? own : url;
 }
 
+/* ?password=... and &password=... of a URL: what some write in the place of user:password@. */
+static inline void redact_parameters(char *text)
+{
+    static const char *const names[] = { "password=", "passwd=", "pwd=", "token=", "secret=" };
+
+    for (char *at = strpbrk(text, "?&"); at; at = strpbrk(at + 1, "?&"))
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            char *value = at + 1 + strlen(names[i]);
+            size_t len;
+
+            if (strncasecmp(at + 1, names[i], strlen(names[i])) != 0)
+                continue;
+            len = strcspn(value, " \t\n\"'&");
+            if (len) {
+                value[0] = '*';
+                memmove(value + 1, value + len, strlen(value + len) + 1);
+            }
+        }
+}
+
 /* Whatever the list says, a command line and a message are told without passwords of URLs:
- * scheme://user:*@host. */
+ * scheme://user:*@host and ?password=*. */
 static inline void redact_passwords(char *text)
 {
     bool ours;
@@ -100,6 +121,7 @@ static inline void redact_passwords(char *text)
             memmove(colon + 2, host, strlen(host) + 1);
         }
     }
+    redact_parameters(text);
 }
 
 /* Whether a recording leaves out all that others than its owner have no business with. */

@@ -73,15 +73,22 @@ static bool is_port(const char *text, size_t len)
 static int take_hosts(struct click_http *h, const char *text, size_t len, bool tls, opm_error *err)
 {
     while (len) {
-        size_t n = strcspn(text, ","), port = 0;
+        size_t n = strcspn(text, ","), port = 0, colons = 0;
         struct buf url = { 0 };
 
         n = MIN(n, len);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            colons += text[i] == ':';
             port = text[i] == ':' ? i : text[i] == ']' ? 0 : port;
+        }
         if (n == 0 || h->nhost == CLICK_HOSTS_MAX)
             return opm__fail(err, OPM_EINVAL, "clickhouse://: %s",
                              n ? "more than 64 hosts" : "a host is missing");
+        if (colons > 1 && text[0] != '[')
+            return opm__fail(err, OPM_EINVAL,
+                             "clickhouse://: an address of IPv6 stands in brackets, as [::1]; in a "
+                             "name or password %s",
+                             SPELLING);
         if (port && !is_port(text + port + 1, n - port - 1))
             return opm__fail(err, OPM_EINVAL,
                              "clickhouse://: what stands behind a host and ':' is no port; in a "
@@ -105,6 +112,21 @@ static int take_hosts(struct click_http *h, const char *text, size_t len, bool t
     return 0;
 }
 
+/* A number of seconds or tries, and nothing behind it. */
+static bool is_count(const char *text, long *out)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    *out = digits && digits < 10 && text[digits] == '\0' ? strtol(text, NULL, 10) : 0;
+    return *out > 0;
+}
+
+/* Servers take any name of a cluster between quotes; one of them is not ours to end. */
+static bool is_cluster(const char *text)
+{
+    return text[0] && strlen(text) <= CLICK_CLUSTER_MAX && !strpbrk(text, "'\\");
+}
+
 static int take_option(struct click_http *h, const char *text, size_t len, bool *tls,
                        opm_error *err)
 {
@@ -117,26 +139,38 @@ static int take_option(struct click_http *h, const char *text, size_t len, bool 
         return opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s has no value", (int)MIN(len, 60),
                          text);
 #define IS(name) (key == strlen(name) && memcmp(text, name, key) == 0)
-    if (IS("cluster") && is_name(value)) {
+    if (IS("cluster") && is_cluster(value)) {
+        mem_free(h->cluster);
         h->cluster = value;
         value = NULL;
+    } else if (IS("cluster")) {
+        rc = opm__fail(err, OPM_EINVAL,
+                       "clickhouse://: cluster=%.60s: a name of 1 to %d characters without quotes "
+                       "is needed",
+                       value, CLICK_CLUSTER_MAX);
     } else if (IS("ca")) {
+        mem_free(h->ca);
         h->ca = value;
         value = NULL;
     } else if (IS("tls") || IS("secure")) {
         *tls = strcmp(value, "0") != 0;
-    } else if (IS("timeout") && strtol(value, NULL, 10) > 0) {
-        h->timeout_s = strtol(value, NULL, 10);
-    } else if (IS("tries") && strtol(value, NULL, 10) > 0) {
-        h->tries = strtol(value, NULL, 10);
     } else if (IS("timeout") || IS("tries")) {
-        rc = opm__fail(err, OPM_EINVAL, "clickhouse://: %.*s=%.60s: a number from 1 on is needed",
-                       (int)key, text, value);
-    } else {
+        rc = is_count(value, IS("timeout") ? &h->timeout_s : &h->tries)
+                 ? 0
+                 : opm__fail(err, OPM_EINVAL,
+                             "clickhouse://: %.*s=%.60s: a number from 1 to 999999999 is needed",
+                             (int)key, text, value);
+    } else if (IS("user") || IS("password")) {
         rc = opm__fail(err, OPM_EINVAL,
-                       "clickhouse://: %.*s=%.60s is no option that it has: cluster=NAME, tls=1, "
+                       "clickhouse://: %.*s= is no option: write clickhouse://USER:PASSWORD@HOST, "
+                       "or leave the password to %s",
+                       (int)key, text, PASSWORD_VARIABLE);
+    } else {
+        /* What it was set to may be a secret. */
+        rc = opm__fail(err, OPM_EINVAL,
+                       "clickhouse://: %.*s is no option that it has: cluster=NAME, tls=1, "
                        "ca=FILE, timeout=SECONDS, tries=N",
-                       (int)MIN(key, 60), text, value);
+                       (int)MIN(key, 60), text);
     }
 #undef IS
     mem_free(value);
@@ -205,6 +239,8 @@ static int parse_url(struct click_http *h, const char *url, opm_error *err)
         rc = n ? take_option(h, query + 1, n, &tls, err) : 0;
         query += 1 + n;
     }
+    if (slash && end > slash + 1 && end[-1] == '/')
+        end--;
     h->database = slash && slash + 1 < end ? part(slash + 1, (size_t)(end - slash - 1))
                                            : mem_strdup("default");
     if (!h->user)

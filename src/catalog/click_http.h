@@ -7,6 +7,7 @@
 #include <opmeter/opmeter_error.h>
 
 #define CLICK_HOSTS_MAX 64
+#define CLICK_CLUSTER_MAX 100
 
 struct click_http {
     void *curl;
