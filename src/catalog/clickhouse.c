@@ -80,13 +80,15 @@ static int run_buf(struct clickhouse *c, struct buf *sql, size_t host, opm_error
     return rc;
 }
 
-static const char *on_cluster(const struct clickhouse *c, char room[100])
+#define ON_CLUSTER_ROOM (CLICK_CLUSTER_MAX + 20)
+
+static const char *on_cluster(const struct clickhouse *c, char room[ON_CLUSTER_ROOM])
 {
     /* One host, and the servers of a cluster tell each other; with all of them given they need not
      * be able to. */
     room[0] = '\0';
     if (c->http.cluster && c->http.nhost == 1)
-        snprintf(room, 100, " ON CLUSTER %s", c->http.cluster);
+        snprintf(room, ON_CLUSTER_ROOM, " ON CLUSTER '%s'", c->http.cluster);
     return room;
 }
 
@@ -105,7 +107,7 @@ static int make_table(struct clickhouse *c, size_t host, const char *name, const
                       const char *order, const char *shown, opm_error *err)
 {
     const char *cluster = c->http.cluster;
-    char room[100];
+    char room[ON_CLUSTER_ROOM];
     struct buf sql = { 0 };
     int rc;
 
@@ -121,12 +123,12 @@ static int make_table(struct clickhouse *c, size_t host, const char *name, const
         rc = run_buf(c, &sql, host, err);
     if (cluster && rc == 0) {
         buf_addf(&sql,
-                 "CREATE TABLE IF NOT EXISTS %s%s AS %s_shown ENGINE = Distributed(%s, %s,"
+                 "CREATE TABLE IF NOT EXISTS %s%s AS %s_shown ENGINE = Distributed('%s', %s,"
                  " %s_shown, rank)",
                  name, room, name, cluster, c->http.database, name);
         rc = run_buf(c, &sql, host, err);
         buf_addf(&sql,
-                 "CREATE TABLE IF NOT EXISTS %s_in%s AS %s_rows ENGINE = Distributed(%s, %s,"
+                 "CREATE TABLE IF NOT EXISTS %s_in%s AS %s_rows ENGINE = Distributed('%s', %s,"
                  " %s_rows, rank)",
                  name, room, name, cluster, c->http.database, name);
         if (rc == 0)
@@ -181,7 +183,7 @@ static int make_all(struct clickhouse *c, size_t host, opm_error *err)
 #include "catalog/fleetviews.def"
 #undef VIEW
     };
-    char room[100];
+    char room[ON_CLUSTER_ROOM];
     struct buf sql = { 0 };
     int rc;
 
@@ -232,22 +234,46 @@ static int read_version(struct clickhouse *c, size_t host, long *version, opm_er
     return rc;
 }
 
-static int check_version(struct clickhouse *c, size_t host, enum fleetdb_use use, opm_error *err)
+/* Rows that went past the tables of a cluster would lie on the wrong server, unseen by who adds the
+ * same rank by way of them; without such tables there is nothing to spread rows by. */
+static int check_cluster(struct clickhouse *c, size_t host, opm_error *err)
 {
-    long version;
-    int rc = read_version(c, host, &version, err);
+    struct click_answer a = { 0 };
+    const struct click_request q = { .sql = "EXISTS TABLE rank_batch_in", .host = host };
+    int rc = click_http_do(&c->http, &q, &a, err);
+    bool spread = rc == 0 && buf_str(&a.body)[0] == '1';
 
-    if (rc < 0)
+    buf_release(&a.body);
+    if (rc < 0 || spread == (c->http.cluster != NULL))
         return rc;
-    if (version > CLICK_VERSION)
-        return opm__fail(err, OPM_EVERSION,
-                         "%s has tables of a newer opmeter (version %ld, this one knows %d): use "
-                         "that one",
-                         buf_str(&c->http.name), version, CLICK_VERSION);
+    return spread ? opm__fail(err, OPM_EINVAL,
+                              "%s has tables of a cluster: give all hosts and ?cluster=NAME to add "
+                              "to it",
+                              buf_str(&c->http.name))
+                  : opm__fail(err, OPM_EINVAL,
+                              "%s has tables of one server alone: add to it without cluster=, or "
+                              "to another database",
+                              buf_str(&c->http.name));
+}
+
+/* Of one server: *version as read_version(), if we can do with what is there. */
+static int look_at(struct clickhouse *c, size_t host, enum fleetdb_use use, long *version,
+                   opm_error *err)
+{
+    int rc = read_version(c, host, version, err);
+
+    if (rc == 0 && *version > CLICK_VERSION)
+        rc = opm__fail(err, OPM_EVERSION,
+                       "%s has tables of a newer opmeter (version %ld, this one knows %d): use "
+                       "that one",
+                       buf_str(&c->http.name), *version, CLICK_VERSION);
+    return rc == 0 && *version && use == FLEETDB_ADD ? check_cluster(c, host, err) : rc;
+}
+
+static int check_readable(const struct clickhouse *c, long version, opm_error *err)
+{
     if (version == CLICK_VERSION)
         return 0;
-    if (use == FLEETDB_ADD)
-        return make_all(c, host, err);
     return version ? opm__fail(err, OPM_EFORMAT,
                                "%s has tables of an older opmeter (version %ld): the next 'opmeter "
                                "add' brings them up to date",
@@ -258,16 +284,31 @@ static int check_version(struct clickhouse *c, size_t host, enum fleetdb_use use
                                buf_str(&c->http.name));
 }
 
+/* Nothing is made before all servers of a cluster were looked at. */
+static int prepare(struct clickhouse *c, enum fleetdb_use use, opm_error *err)
+{
+    bool all = use == FLEETDB_ADD && c->http.cluster;
+    size_t n = all ? c->http.nhost : 1;
+    long version[CLICK_HOSTS_MAX];
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = look_at(c, all ? i : SIZE_MAX, use, &version[i], err);
+    if (rc == 0 && use == FLEETDB_READ)
+        return check_readable(c, version[0], err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (version[i] != CLICK_VERSION)
+            rc = make_all(c, all ? i : SIZE_MAX, err);
+    return rc;
+}
+
 int clickhouse_open(struct clickhouse **out, const char *url, enum fleetdb_use use, opm_error *err)
 {
     struct clickhouse *c = mem_calloc(1, sizeof(*c));
     int rc = c ? click_http_open(&c->http, url, err) : opm__fail(err, OPM_ENOMEM, "out of memory");
 
-    if (rc == 0 && use == FLEETDB_READ)
-        rc = check_version(c, SIZE_MAX, use, err);
-    for (size_t i = 0; rc == 0 && use == FLEETDB_ADD && i < c->http.nhost; i++)
-        if (c->http.cluster || i == 0)
-            rc = check_version(c, c->http.cluster ? i : SIZE_MAX, use, err);
+    if (rc == 0)
+        rc = prepare(c, use, err);
     if (rc < 0)
         clickhouse_close(c);
     else
@@ -391,6 +432,12 @@ static int insert_once(struct clickhouse *c, const char *table, const char *colu
     q.sql = buf_str(&sql);
     rc = sql.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
                     : click_http_try(&c->http, &q, a, err);
+    /* Rows that were taken are not talked about; somebody in between may say 200 to everything. */
+    if (rc == 0 && a->body.len) {
+        a->again = a->unsure = true;
+        rc = opm__fail(err, OPM_EIO, "%s: what answers an insertion is no ClickHouse: '%.60s'",
+                       buf_str(&c->http.name), buf_str(&a->body));
+    }
     buf_release(&sql);
     return rc;
 }

@@ -25,7 +25,7 @@ CONFIG = """<yandex>
  <path>{path}/data/</path><tmp_path>{path}/tmp/</tmp_path><users_config>users.xml</users_config>
  <default_profile>default</default_profile><default_database>default</default_database>
  <mark_cache_size>67108864</mark_cache_size><max_connections>200</max_connections>
- <remote_servers><fleet>{shards}</fleet></remote_servers>{tls}
+ <remote_servers><fleet>{shards}</fleet><fleet-two>{shards}</fleet-two></remote_servers>{tls}
 </yandex>
 """
 TLS = """
@@ -117,11 +117,12 @@ class Cluster:
             return r.read().decode("utf-8", "replace")
 
     def url(self, database, cluster=False, user=None, host=0, options=""):
+        """cluster: its name, or True."""
         who = f"{user}@" if user else ""
         if not cluster:
             return f"clickhouse://{who}127.0.0.1:{self.http[host]}/{database}{'?' + options if options else ''}"
         hosts = ",".join(f"127.0.0.1:{p}" for p in self.http)
-        return f"clickhouse://{who}{hosts}/{database}?cluster=fleet{'&' + options if options else ''}"
+        return f"clickhouse://{who}{hosts}/{database}?cluster={'fleet' if cluster is True else cluster}{'&' + options if options else ''}"
 
     def secure_url(self, database, options="", user=None):
         who = f"{user}@" if user else ""

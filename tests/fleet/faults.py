@@ -8,7 +8,7 @@ import subprocess
 import clickhouse
 from fleet_job import Job
 from proxy import Proxy
-from rig import Failure, Skip, add, counts, expect, need_servers, one_line, run
+from rig import Failure, Skip, add, counts, expect, need_servers, one_line, page, run
 
 
 def is_insert(head):
@@ -108,4 +108,46 @@ def server_killed(folder):
             expect(f"rows after the server was killed at insertion {at} ({how})", counts(c.url("perf"), f"j{at}"), wanted)
 
 
-TESTS = (full, slow, server_killed)
+HTML = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html\r\nContent-Length: 12\r\n\r\n<html>log in"
+
+
+def swallowed(folder):
+    """Something in between keeps insertions to itself, or hides their answers, and says 200: nothing is taken for added, nothing comes twice."""
+    c = need_servers(folder)
+    paths = Job(ranks=3, steps=6).write(folder / "job")
+    add(folder / "whole.db", "j", paths)
+    wanted = counts(folder / "whole.db", "j")
+    url = c.url("swallowed")
+    add(url, "warm", paths[:1])
+    for how in ("swallow", None):
+        number = itertools.count()
+        with Proxy(c.http[0], lambda n, head: how if how and is_insert(head) and next(number) % 4 == 1 else None,
+                   change=lambda head, answer: HTML if not how and is_insert(head) and next(number) % 4 == 1 else answer,
+                   swallowed=HTML) as proxy:
+            add(f"clickhouse://127.0.0.1:{proxy.listen}/swallowed?tries=4", f"now and then {how}", paths)
+        expect(f"rows, {how}", counts(url, f"now and then {how}"), wanted)
+    with Proxy(c.http[0], lambda n, head: "swallow" if is_insert(head) else None, swallowed=HTML) as proxy:
+        one_line(run("add", "-q", *paths, "--to", f"clickhouse://127.0.0.1:{proxy.listen}/swallowed?tries=2", "--job", "all", status=1),
+                 "what answers an insertion is no ClickHouse: '<html>log in'")
+    expect("ranks shown", counts(url, "all")["rank_file"], 0)
+
+
+def one_or_many(folder):
+    """Tables of one server take nothing as a cluster's, nor the other way round, and nothing is made meanwhile; names of clusters with other signs."""
+    c = need_servers(folder)
+    paths = Job(ranks=4, steps=4, layers=2).write(folder / "job")
+    add(folder / "whole.db", "j", paths)
+    add(c.url("alone"), "j", paths)
+    hosts = c.url("x", cluster=True).split("/")[2].split(",")
+    for spread in (hosts, hosts[::-1]):
+        one_line(run("add", "-q", paths[0], "--to", f"clickhouse://{','.join(spread)}/alone?cluster=fleet", "--job", "k", status=1),
+                 "tables of one server alone")
+    expect("other servers that have the database", [c.ask("EXISTS TABLE alone.opmeter_version", i).strip() for i in (1, 2)], ["0", "0"])
+    many = c.url("many", cluster="fleet-two")
+    add(many, "j", paths)
+    expect("rows of a cluster with a dash", counts(many, "j"), counts(folder / "whole.db", "j"))
+    one_line(run("add", "-q", paths[0], "--to", c.url("many"), "--job", "k", status=1), "tables of a cluster", "cluster=NAME")
+    expect("jobs, asked of one of them", page(c.url("many"), "j"), page(folder / "whole.db", "j"))
+
+
+TESTS = (full, slow, server_killed, swallowed, one_or_many)

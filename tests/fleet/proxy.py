@@ -7,11 +7,12 @@ import time
 class Proxy:
     """cut(number of the request, its head) says what happens to it: None, "before" (the connection is closed
     before the server sees it), "half" (the server gets half of what is sent, then meanwhile() is called), "after"
-    (when the server has done it; meanwhile() is called) or seconds to wait with the answer. change(head, answer)
-    makes the answer."""
+    (when the server has done it; meanwhile() is called), "swallow" (the server never sees it, `swallowed` answers) or
+    seconds to wait with the answer. change(head, answer) makes the answer."""
 
-    def __init__(self, port, cut=None, change=None, meanwhile=None):
+    def __init__(self, port, cut=None, change=None, meanwhile=None, swallowed=b""):
         self.port, self.cut, self.change, self.meanwhile, self.seen = port, cut, change, meanwhile, 0
+        self.swallowed = swallowed
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.listen = self.socket.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -55,6 +56,9 @@ class Proxy:
             self.seen += 1
             what = self.cut(self.seen, head) if self.cut else None
             if what == "before":
+                return
+            if what == "swallow":
+                client.sendall(self.swallowed)
                 return
             server.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + b"\r\n\r\n"
                            + body[:len(body) // 2 if what == "half" else None])
