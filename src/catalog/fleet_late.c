@@ -398,15 +398,14 @@ static struct answer_cell *heat_row(struct heat *h, int64_t num, int64_t rank)
     if (c) {
         c[heatmap_col_num].i = h->first_num;
         c[heatmap_col_rank].i = rank;
-        c[heatmap_col_total_ns].i = c[heatmap_col_own_ns].i = 0;
-        c[heatmap_col_waited_ns].i = c[heatmap_col_cost_ns].i = 0;
+        c[heatmap_col_total_ns].i = 0;
     }
     return c;
 }
 
 static void add_cell(struct answer_cell *c, int64_t ns)
 {
-    c->i = add_ns(c->i, ns);
+    c->i = c->i == FLEETDB_NONE ? ns : add_ns(c->i, ns);
 }
 
 static int each_heat(void *user, struct fleetrows *rows)
@@ -421,9 +420,13 @@ static int each_heat(void *user, struct fleetrows *rows)
     if (!c)
         return OPM_ENOMEM;
     add_cell(&c[heatmap_col_total_ns], total_ns);
-    add_cell(&c[heatmap_col_own_ns], MAX(total_ns - (found ? found->waited_ns : 0), 0));
-    add_cell(&c[heatmap_col_waited_ns], found ? found->waited_ns : 0);
-    add_cell(&c[heatmap_col_cost_ns], found ? found->cost_ns : 0);
+    if (found) {
+        add_cell(&c[heatmap_col_waited_ns], found->waited_ns);
+        add_cell(&c[heatmap_col_cost_ns], found->cost_ns);
+    }
+    /* Who met nobody waited for nobody that we know of: that is not 0. */
+    if (c[heatmap_col_waited_ns].i != FLEETDB_NONE)
+        c[heatmap_col_own_ns].i = MAX(c[heatmap_col_total_ns].i - c[heatmap_col_waited_ns].i, 0);
     return 0;
 }
 

@@ -138,7 +138,7 @@ struct map {
     const struct answer *a;
     int64_t *rank;
     size_t nrank, nstep, rows, columns;
-    double *late, *all; /* [rows * columns] */
+    double *late; /* [rows * columns] */
 };
 
 static size_t find_rank(const struct map *m, int64_t rank)
@@ -184,8 +184,7 @@ static bool map_measure(struct map *m)
     m->rows = MIN(m->nrank, (size_t)MAP_ROWS);
     m->columns = MIN(m->nstep, (size_t)MAP_COLUMNS);
     m->late = mem_calloc(m->rows * m->columns + 1, sizeof(*m->late));
-    m->all = mem_calloc(m->rows * m->columns + 1, sizeof(*m->all));
-    return m->late && m->all;
+    return m->late != NULL;
 }
 
 /* How much later than the first of its step each rank came, into the field that shows it: of
@@ -206,10 +205,10 @@ static void map_fill(struct map *m)
             size_t row = find_rank(m, answer_at(a, k, heatmap_col_rank)->i) * m->rows / m->nrank;
             size_t at = row * m->columns + step * m->columns / m->nstep;
             double total = (double)answer_at(a, k, heatmap_col_total_ns)->i;
-            double late = (double)(most - answer_at(a, k, heatmap_col_waited_ns)->i);
+            int64_t waited = answer_at(a, k, heatmap_col_waited_ns)->i;
 
-            if (total > 0)
-                m->late[at] = fmax(m->late[at], late / total);
+            if (total > 0 && waited != FLEETDB_NONE)
+                m->late[at] = fmax(m->late[at], (double)(most - waited) / total);
         }
     }
 }
@@ -220,9 +219,12 @@ static int print_map(struct cli *cli, struct fleetdb *db, const char *job)
     struct answer a;
     struct map m = { .a = &a };
     double most = 0;
+    bool met = false; /* somebody met another rank */
     int rc = ask(db, ASK_heatmap, job, &a);
 
-    if (rc == CLI_OK && a.nrow) {
+    for (size_t i = 0; i < a.nrow && !met; i++)
+        met = answer_at(&a, i, heatmap_col_waited_ns)->i != FLEETDB_NONE;
+    if (rc == CLI_OK && met) {
         if (map_measure(&m)) {
             map_fill(&m);
             for (size_t i = 0; i < m.rows * m.columns; i++)
@@ -252,7 +254,6 @@ static int print_map(struct cli *cli, struct fleetdb *db, const char *job)
                     answer_at(&a, a.nrow - 1, heatmap_col_num)->i);
     mem_free(m.rank);
     mem_free(m.late);
-    mem_free(m.all);
     answer_release(&a);
     return rc;
 }

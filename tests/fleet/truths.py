@@ -141,11 +141,12 @@ class Simulated:
         return out
 
     def true_heatmap(self):
-        out = {(step, rank): [end - begin, 0, 0] for (rank, step), (begin, end) in self.step.items() if (rank, step) in self.recorded}
+        out = {(step, rank): [end - begin, None, None] for (rank, step), (begin, end) in self.step.items() if (rank, step) in self.recorded}
         for step, _, _, came, _ in self.met():
             order = sorted(came, key=came.get)
             for rank in came:
-                out[step, rank][1] += came[order[-1]] - came[rank]
+                out[step, rank][1] = (out[step, rank][1] or 0) + came[order[-1]] - came[rank]
+                out[step, rank][2] = out[step, rank][2] or 0
             out[step, order[-1]][2] += came[order[-1]] - came[order[-2]]
         return out
 
@@ -289,9 +290,23 @@ def no_collectives(folder):
     for show in ("late", "path", "links"):
         expect(show, table(db, "j", show), [])
     expect("steps", [r["ranks"] for r in table(db, "j", "steps")], [4] * 8)
-    expect("cells", len(table(db, "j", "heatmap")), 32)
+    expect("cells", [(r["own_ns"], r["waited_ns"], r["cost_ns"]) for r in table(db, "j", "heatmap")], [(None, None, None)] * 32)
+    if "How much later" in run("job", db, "j").stdout:
+        raise Failure("a map of lateness is drawn")
     if "late" in run("job", db, "j").stdout.split("\n")[1]:
         raise Failure("somebody is late")
+
+
+def one_without(folder):
+    """A rank that takes part in no collective is not called late in the map, nor anywhere."""
+    db = folder / "runs.db"
+    sim = Simulated(6, 4, late=lambda rank, step: 300 * US if rank == 1 else 0)
+    sim.meetings = [(step, comm, phase, {r: t for r, t in came.items() if r != 3}, left) for step, comm, phase, came, left in sim.meetings]
+    add(db, "j", sim.write(folder / "job"))
+    check_job(db, "j", sim)
+    drawn = {int(line.split("|")[0]): line.split("|")[1] for line in run("job", db, "j").stdout.splitlines() if line.count("|") == 2}
+    expect("ranks with the darkest fields of the map, and with none", ([r for r, row in drawn.items() if "@" in row], [r for r, row in drawn.items() if not row.strip()]),
+           ([1], [3]))
 
 
 def saved(folder):
@@ -328,4 +343,4 @@ def chance(folder):
     expect("jobs in which the wrong ranks were named", wrong, [])
 
 
-TESTS = (truths, slow_machines, thousand, no_collectives, saved, chance)
+TESTS = (truths, slow_machines, thousand, no_collectives, one_without, saved, chance)
