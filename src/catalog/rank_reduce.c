@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define FACTS_MAX "2000"
+#define TEXTS_MAX 16            /* columns of a row that have one */
 #define OPS_MAX ((size_t)50000) /* operators in memory; of more, some get several rows */
 
 struct span_of_step {
@@ -43,6 +44,8 @@ struct reducing {
     struct buf host;   /* of the rank, as its tracks have it */
     int64_t world;     /* ranks of the job; FLEETDB_NONE: unknown */
     const char *where; /* SQL that chooses rows of the rank, of a table with a column rank */
+    bool several;      /* the trace has more ranks than that */
+    int64_t count;     /* what was counted last */
     struct span_of_step *step;
     size_t nstep, step_cap;
     /* What is being put together of several rows. */
@@ -55,6 +58,7 @@ struct reducing {
     size_t nop, op_cap;
     struct u64map op_of; /* id of the key -> op */
     struct strpool texts;
+    struct buf text[TEXTS_MAX]; /* of the present row: those that had NULs */
 };
 
 static int no_memory(struct reducing *r)
@@ -103,9 +107,23 @@ static double f64(const opm_rows *rows, int c)
     return opm_rows_type(rows, c) == OPM_TYPE_NULL ? (double)NAN : opm_rows_real(rows, c);
 }
 
-static const char *str(const opm_rows *rows, int c)
+/* The text of a cell, until the next row. Those of a catalogue end with a NUL, so one in the midst
+ * becomes U+2400: what differs behind it stays apart. */
+static const char *str(struct reducing *r, const opm_rows *rows, int c)
 {
-    return opm_rows_text(rows, c, NULL);
+    struct buf *own = &r->text[c];
+    size_t len;
+    const char *text = opm_rows_text(rows, c, &len);
+
+    if (!text || !memchr(text, '\0', len))
+        return text;
+    buf_clear(own);
+    for (size_t i = 0; i < len; i++)
+        if (text[i])
+            buf_addc(own, text[i]);
+        else
+            buf_adds(own, "\xe2\x90\x80");
+    return buf_str(own); /* cut short when out of memory, which what uses it meets, too */
 }
 
 /* -- steps and what has one row for each -- */
@@ -113,8 +131,8 @@ static const char *str(const opm_rows *rows, int c)
 static int put_step(struct reducing *r, const opm_rows *rows)
 {
     struct rank_step_row row = { .num = i64(rows, 0),
-                                 .model = str(rows, 1),
-                                 .found_by = str(rows, 2),
+                                 .model = str(r, rows, 1),
+                                 .found_by = str(r, rows, 2),
                                  .warmup = opm_rows_int(rows, 3),
                                  .outlier = opm_rows_int(rows, 4),
                                  .ts_ns = add_ns(r->began_ns, opm_rows_int(rows, 5)),
@@ -141,8 +159,8 @@ static int put_step(struct reducing *r, const opm_rows *rows)
 static int put_bucket(struct reducing *r, const opm_rows *rows)
 {
     struct rank_bucket_row row = { .num = num_of(rows, 0),
-                                   .device = str(rows, 1),
-                                   .bucket = str(rows, 2),
+                                   .device = str(r, rows, 1),
+                                   .bucket = str(r, rows, 2),
                                    .ns = opm_rows_int(rows, 3),
                                    .once_ns = opm_rows_int(rows, 4) };
 
@@ -168,10 +186,10 @@ static int64_t element_bytes(const char *dtype)
 
 static int put_exchange(struct reducing *r, const opm_rows *rows)
 {
-    int64_t elements = i64(rows, 7), each_bytes = element_bytes(str(rows, 8));
+    int64_t elements = i64(rows, 7), each_bytes = element_bytes(str(r, rows, 8));
     struct rank_exchange_row row = { .num = num_of(rows, 0),
-                                     .comm = str(rows, 6),
-                                     .name = str(rows, 1),
+                                     .comm = str(r, rows, 6),
+                                     .name = str(r, rows, 1),
                                      .nth = opm_rows_int(rows, 2),
                                      .warmup = opm_rows_int(rows, 3),
                                      .ts_ns = add_ns(r->began_ns, opm_rows_int(rows, 4)),
@@ -188,17 +206,17 @@ static int put_exchange(struct reducing *r, const opm_rows *rows)
 
 static int put_advice(struct reducing *r, const opm_rows *rows)
 {
-    struct rank_advice_row row = { .rule = str(rows, 0),
-                                   .severity = str(rows, 1),
+    struct rank_advice_row row = { .rule = str(r, rows, 0),
+                                   .severity = str(r, rows, 1),
                                    .gain = f64(rows, 2),
-                                   .message = str(rows, 3) };
+                                   .message = str(r, rows, 3) };
 
     return fleetdb_put_rank_advice(r->db, &row, r->err);
 }
 
 static int put_fact(struct reducing *r, const opm_rows *rows)
 {
-    struct rank_fact_row row = { .key = str(rows, 0), .value = str(rows, 1) };
+    struct rank_fact_row row = { .key = str(r, rows, 0), .value = str(r, rows, 1) };
 
     return fleetdb_put_rank_fact(r->db, &row, r->err);
 }
@@ -210,12 +228,12 @@ static int put_span(struct reducing *r, const opm_rows *rows)
                                  .dur_ns = opm_rows_int(rows, 2) < 0 ? FLEETDB_NONE
                                                                      : opm_rows_int(rows, 2),
                                  .self_ns = i64(rows, 3),
-                                 .track = str(rows, 4),
-                                 .device = str(rows, 5),
-                                 .name = str(rows, 6),
-                                 .cat = str(rows, 7),
-                                 .layer = str(rows, 8),
-                                 .op = str(rows, 9) };
+                                 .track = str(r, rows, 4),
+                                 .device = str(r, rows, 5),
+                                 .name = str(r, rows, 6),
+                                 .cat = str(r, rows, 7),
+                                 .layer = str(r, rows, 8),
+                                 .op = str(r, rows, 9) };
 
     return fleetdb_put_rank_span(r->db, &row, r->err);
 }
@@ -230,7 +248,7 @@ static bool goes_on(struct reducing *r, const opm_rows *rows)
 {
     buf_clear(&r->next);
     for (int c = 0; c < KEY_PARTS; c++) {
-        const char *text = str(rows, c);
+        const char *text = str(r, rows, c);
 
         buf_add(&r->next, text ? text : "", text ? strlen(text) + 1 : 1);
     }
@@ -465,7 +483,7 @@ static int each_sample(struct reducing *r, const opm_rows *rows)
 
     buf_clear(&r->next);
     for (int c = 0; c < 2; c++) {
-        const char *text = str(rows, c);
+        const char *text = str(r, rows, c);
 
         buf_add(&r->next, text ? text : "", text ? strlen(text) + 1 : 1);
     }
@@ -484,6 +502,21 @@ static int each_sample(struct reducing *r, const opm_rows *rows)
 }
 
 /* -- all of a rank -- */
+
+#define ARG(name) "json_extract(a, '$.\"" name "\"')"
+#define FIRST_ARG(a, b) "coalesce(" ARG(a) ", " ARG(b) ")"
+/* clang-format off */
+static const char exchanges[] =
+    "SELECT num, name, nth, warmup, ts, dur,"
+    " " FIRST_ARG("Process Group Name", "communicator") ","
+    " " ARG("In msg nelems") "," ARG("dtype") "," ARG("bytes") "," ARG("Group size") ","
+    " coalesce(" ARG("Dst Rank") ", " ARG("Src Rank") ", " ARG("peer") ")"
+    " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
+    " iif(json_valid(s.args), s.args, '{}') AS a"
+    " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s";
+/* clang-format on */
+#undef FIRST_ARG
+#undef ARG
 
 static int put_tables(struct reducing *r)
 {
@@ -516,26 +549,8 @@ static int put_tables(struct reducing *r)
                   w);
     if (rc == 0)
         rc = flush_kernel(r);
-#define ARG(name) "json_extract(a, '$.\"" name "\"')"
     if (rc == 0)
-        rc = each(
-            r, put_exchange,
-            "SELECT num, name, nth, warmup, ts, dur,"
-            " coalesce(" ARG("Process Group Name") ", " ARG("communicator") "), " ARG(
-                "In msg "
-                "nelems") ", " ARG("dtype") ", " ARG("bytes") ", " ARG("Group size") ", "
-                                                                                     "coalesce"
-                                                                                     "(" ARG(
-                                                                                         "Dst "
-                                                                                         "Rank") ","
-                                                                                                 " " ARG(
-                                                                                                     "Src "
-                                                                                                     "Rank") ", " ARG("peer") ")"
-                                                                                                                              " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
-                                                                                                                              " iif(json_valid(s.args), s.args, '{}') AS a"
-                                                                                                                              " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s",
-            w);
-#undef ARG
+        rc = each(r, put_exchange, exchanges, w);
     r->memory = (struct rank_memory_row){ 0 };
     buf_clear(&r->key);
     if (rc == 0)
@@ -573,11 +588,17 @@ static int each_world(struct reducing *r, const opm_rows *rows)
 
 static int each_machine(struct reducing *r, const opm_rows *rows)
 {
-    const char *text = str(rows, 0);
+    const char *text = str(r, rows, 0);
 
     buf_clear(&r->host);
     buf_adds(&r->host, text ? text : "");
     return r->host.failed ? no_memory(r) : 0;
+}
+
+static int each_count(struct reducing *r, const opm_rows *rows)
+{
+    r->count = opm_rows_int(rows, 0);
+    return 0;
 }
 
 static int put_file(struct reducing *r, const struct kept_run *run, int64_t began_ns)
@@ -598,6 +619,12 @@ static int put_file(struct reducing *r, const struct kept_run *run, int64_t bega
                                  .version = run->version ? run->version : OPMETER_VERSION,
                                  .added_ns = r->said->now_ns };
 
+    if (rc == 0 && r->several) {
+        rc = each(r, each_count,
+                  "SELECT count(*) FROM span AS s LEFT JOIN track AS t ON t.id = s.track WHERE %s",
+                  r->where);
+        row.spans = r->count;
+    }
     return rc < 0 ? rc : fleetdb_put_rank_file(r->db, &row, r->err);
 }
 
@@ -728,6 +755,7 @@ static int add_ranks(struct reducing *r, const int64_t *rank, size_t n, const st
         return opm__fail(r->err, OPM_EINVAL,
                          "the trace has %zu ranks, %lld to %lld, so --rank cannot say which it is",
                          n, (long long)rank[0], (long long)rank[n - 1]);
+    r->several = true;
     for (size_t i = 0; i < n && rc == 0; i++) {
         /* What tells no rank goes with the first. */
         snprintf(where, sizeof(where), "(rank = %lld%s)", (long long)rank[i],
@@ -759,6 +787,8 @@ int rank_reduce(struct fleetdb *db, opm_trace *t, const struct rank_said *said,
     mem_free(r.op);
     sketch_release(&r.sketch);
     buf_release(&r.hex);
+    for (size_t i = 0; i < TEXTS_MAX; i++)
+        buf_release(&r.text[i]);
     buf_release(&r.host);
     buf_release(&r.key);
     buf_release(&r.next);

@@ -1,4 +1,6 @@
 """recordings.py -- recordings of ranks that are missing, cut off or there twice: what is shown is of those that count, and said."""
+import json
+
 import clickhouse
 from fleet_job import START_NS, Job
 from rig import Failure, add, expect, need_servers, page, run, table
@@ -97,4 +99,27 @@ def exported(folder):
     expect("late", rows[1], rows[0])
 
 
-TESTS = (twice, cut_short, absent, exported)
+def several_in_one(folder):
+    """What a file has of several ranks is counted for the rank that it is of."""
+    paths = Job(ranks=3, steps=6, layers=2, slow_link=1).write(folder / "job")
+    spans = [sum(e["ph"] == "X" for e in json.loads(p.read_text())["traceEvents"]) for p in paths]
+    run("import", "-q", *paths, "-o", folder / "all.opm")
+    add(folder / "runs.db", "j", [folder / "all.opm", "--spans"])
+    rows = "SELECT r.rank, r.spans, count(*) AS kept FROM rank_file AS r JOIN rank_span AS s USING (rank) GROUP BY r.rank, r.spans ORDER BY r.rank"
+    expect("spans", json.loads(run("query", folder / "runs.db", rows, "--json").stdout),
+           [{"rank": rank, "spans": n, "kept": n} for rank, n in enumerate(spans)])
+    expect("spans of the job", json.loads(run("query", folder / "runs.db", "SELECT spans FROM job", "--json").stdout), [{"spans": sum(spans)}])
+
+
+def with_nul(folder):
+    """Names that differ behind a NUL are different names."""
+    paths = Job(ranks=3, steps=4, layers=2).write(folder / "job")
+    for path in paths:
+        path.write_text(path.read_text().replace("layer0/", "nul\\u0000one/").replace("layer1/", "nul\\u0000two/"))
+    for where in catalogues(folder):
+        add(where, "j", [*paths, "--spans"])
+        named = {r["name"]: r["count"] for r in table(where, "j", "ops") if r["name"].startswith("nul")}
+        expect("operators", named, {"nul\u2400one/matmul": 12, "nul\u2400two/matmul": 12})
+
+
+TESTS = (twice, cut_short, absent, exported, several_in_one, with_nul)
