@@ -121,7 +121,21 @@ static int ask(struct recordings *r, struct fleetdb *db, const char *job, const 
     return rc;
 }
 
-/* Recordings by weight: each is left out if its steps overlap those of one before it. */
+static bool has_steps(const struct recording *r)
+{
+    return r->from_num <= r->to_num;
+}
+
+/* Did both record the same? They have steps in common; or, where there are none to tell, both began
+ * at one moment, as one that was added before it was complete and what it became. */
+static bool overlap(const struct recording *a, const struct recording *b)
+{
+    if (has_steps(a) && has_steps(b))
+        return a->from_num <= b->to_num && a->to_num >= b->from_num;
+    return a->began_ns > 0 && a->began_ns == b->began_ns;
+}
+
+/* Recordings by weight: each is left out if it overlaps one before it. */
 static int choose(struct recordings *r)
 {
     struct left_out *out = r->out;
@@ -134,8 +148,7 @@ static int choose(struct recordings *r)
         if (own->rank != r->at[first].rank)
             first = i;
         for (size_t k = first; k < i && !own->left_out; k++)
-            own->left_out = !r->at[k].left_out && own->from_num <= r->at[k].to_num &&
-                            own->to_num >= r->at[k].from_num;
+            own->left_out = !r->at[k].left_out && overlap(own, &r->at[k]);
         if (!own->left_out)
             continue;
         if (!GROW(out->rank, out->cap, out->n + 1))

@@ -3,7 +3,8 @@
  * A rank may have recorded the same steps twice: the job was begun anew under its name, or a
  * recording was added before it was complete. Together they would double every sum, and have ranks
  * wait for each other across the two. So of recordings of a rank whose steps overlap the one that
- * began last counts, and of those that began at once the one with the most spans. */
+ * began last counts, and of those that began at once the one with the most spans: also where not
+ * both have steps. */
 #ifndef CATALOG_RECORDINGS_H
 #define CATALOG_RECORDINGS_H
 

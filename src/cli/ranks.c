@@ -52,8 +52,16 @@ static int64_t rank_in_name(const char *path)
     return rank;
 }
 
+/* Why one was not added. */
+enum refused {
+    REFUSED_ITSELF, /* others may do better */
+    REFUSED_NOW,    /* it may work later */
+    REFUSED_EVER,
+};
+
 static int add_within(struct cli *cli, struct fleetdb *db, struct rank_said *said, char *path,
-                      bool here, const struct budget *budget, struct rank_added *done, bool *again)
+                      bool here, const struct budget *budget, struct rank_added *done,
+                      enum refused *why)
 {
     char room[FOLDER_PATH_MAX], *trace = ranks_trace_of(path, room), *lies = realpath(trace, NULL);
     struct timespec now;
@@ -67,10 +75,13 @@ static int add_within(struct cli *cli, struct fleetdb *db, struct rank_said *sai
     said->otherwise = rank_in_name(path);
     if (said->otherwise == RANK_OF_TRACE && here)
         said->otherwise = environment_rank();
-    *again = false;
+    *why = REFUSED_ITSELF;
     if (rc == CLI_OK && rank_reduce(db, t, said, done, &err) < 0) {
-        *again = err.code == OPM_EIO || err.code == OPM_EBUSY;
-        if (budget_fail(budget, path, 0, &err) < 0)
+        bool spent = budget_fail(budget, path, 0, &err) < 0;
+
+        if (!spent && err.code != OPM_EINVAL)
+            *why = err.code == OPM_EIO || err.code == OPM_EBUSY ? REFUSED_NOW : REFUSED_EVER;
+        if (spent)
             rc = cli_error("%s", err.msg);
         else
             rc = done->added + done->there
@@ -86,9 +97,9 @@ static int add_within(struct cli *cli, struct fleetdb *db, struct rank_said *sai
 
 /* Of each recording its rank, one at a time: memory is that of the largest, and what is larger than
  * memory lies in a file meanwhile. `here`: if nothing else says which it is, it is the one of this
- * process. *again: it may work later. */
+ * process. */
 static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, char *path,
-                   bool here, struct rank_added *done, bool *again)
+                   bool here, struct rank_added *done, enum refused *why)
 {
     struct budget_limits limits = { cli->max_unpacked, cli->max_memory,
                                     (uint64_t)cli->max_seconds };
@@ -96,12 +107,12 @@ static int add_one(struct cli *cli, struct fleetdb *db, struct rank_said *said, 
     opm_error err;
     int rc;
 
-    *again = false;
+    *why = REFUSED_EVER;
     if (budget_init(&budget, &limits, &err) < 0)
         return cli_error("%s", err.msg);
     budget.scratch = scratch_folder();
     before = budget_enter(&budget);
-    rc = add_within(cli, db, said, path, here, &budget, done, again);
+    rc = add_within(cli, db, said, path, here, &budget, done, why);
     budget_enter(before);
     return rc;
 }
@@ -124,15 +135,22 @@ int ranks_add(struct cli *cli, const char *to, const struct ranks_said *s, char 
     struct rank_said said = said_of(s, n == 1);
     struct rank_added done = { 0 };
     struct fleetdb *db = NULL;
+    enum refused why = REFUSED_ITSELF;
     opm_error err;
-    bool again;
-    int rc = CLI_OK;
+    int rc = CLI_OK, failed = 0;
 
     if (fleetdb_open(&db, to, FLEETDB_ADD, &err) < 0)
         return cli_error("%s", err.msg);
-    for (int i = 0; i < n && rc == CLI_OK; i++) {
-        rc = add_one(cli, db, &said, paths[i], n == 1, &done, &again);
+    /* One that cannot be read keeps none of the others away. */
+    for (int i = 0; i < n && (rc == CLI_OK || why == REFUSED_ITSELF); i++) {
+        int one = add_one(cli, db, &said, paths[i], n == 1, &done, &why);
+
+        failed += one != CLI_OK;
+        rc = one != CLI_OK ? one : rc;
     }
+    if (failed && n > 1 && why == REFUSED_ITSELF)
+        cli_error("%s: job %s: %d of %d recordings could not be read, the others are there",
+                  fleetdb_name(db), said.job, failed, n);
     if (rc == CLI_OK && !cli->quiet) {
         cli_say(cli, "%s: job %s: %zu rank%s added", fleetdb_name(db), said.job, done.added,
                 human_s((int64_t)done.added));
@@ -176,20 +194,20 @@ static bool add_file(struct watching *w, char *path)
 {
     struct rank_added done = { 0 };
     struct fleetdb *db = NULL;
+    enum refused why;
     opm_error err;
-    bool again = true;
+    bool added;
 
     /* Opened for each: a server may have been away in between. */
     if (fleetdb_open(&db, w->to, FLEETDB_ADD, &err) < 0) {
         cli_error("%s", err.msg);
         return false;
     }
-    if (add_one(w->cli, db, &w->said, path, false, &done, &again) == CLI_OK)
-        again = false;
+    added = add_one(w->cli, db, &w->said, path, false, &done, &why) == CLI_OK;
     if (done.added && !w->cli->quiet)
         cli_say(w->cli, "%s: added to job %s\n", path, w->said.job);
     fleetdb_close(db);
-    return !again;
+    return added || why != REFUSED_NOW;
 }
 
 static struct seen *seen_of(struct watching *w, uint64_t inode)

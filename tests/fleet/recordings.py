@@ -99,6 +99,44 @@ def exported(folder):
     expect("late", rows[1], rows[0])
 
 
+def grown(folder):
+    """A recording without steps that was added while it was written, and again when it was whole."""
+    events = [{"ph": "M", "pid": 1, "tid": 7, "name": "thread_name", "args": {"name": "stream 7", "kind": "stream", "device": "GPU 0"}}]
+    for i, dur in enumerate((31, 77, 5, 190, 44, 230, 12, 501, 9, 63, 350, 8)):  # nothing that repeats
+        events.append({"ph": "X", "pid": 1, "tid": 7, "ts": 1000 * i, "dur": dur, "name": f"kernel{i}", "cat": "kernel",
+                       "args": {"layer": "hardware", "op": {"id": i, "name": f"op{i}", "type": "MatMul"}}})
+    meta = {"opmeter.export": "1", "clock.start_realtime_ns": str(START_NS), "machine.host": "here"}
+    paths = {}
+    for name, n in (("part", 8), ("whole", 13)):
+        paths[name] = folder / f"{name}.json"
+        paths[name].write_text(json.dumps({"displayTimeUnit": "ns", "otherData": meta, "traceEvents": events[:n]}))
+    for where in catalogues(folder):
+        add(where, "whole", [paths["whole"], "--rank", "0"])
+        for name in ("part", "whole"):
+            add(where, "both", [paths[name], "--rank", "0"])
+        expect("steps", table(where, "both", "steps"), [])
+        expect("recordings", [(r["recordings"], r["left_out"]) for r in table(where, "both", "ranks")], [(2, 1)])
+        expect("executions", sum(r["count"] for r in table(where, "both", "ops")), 12)
+        expect("figures", figures(where, "both"), figures(where, "whole"))
+
+
+def unreadable(folder):
+    """Of several recordings some cannot be read, or do not say which rank they are of: each is said, and the others are added."""
+    paths = Job(ranks=4, steps=4, layers=2).write(folder / "job")
+    (folder / "empty.json").write_bytes(b"")
+    (folder / "half.json").write_text(paths[1].read_text()[:40])
+    (folder / "nobody.json").write_text('{"traceEvents":[{"ph":"X","pid":1,"tid":1,"ts":1,"dur":5,"name":"a"}]}')
+    broken = [folder / name for name in ("empty.json", "half.json", "nobody.json", "none.json")]
+    env = {name: "" for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")}
+    for where in catalogues(folder):
+        done = add(where, "j", [broken[0], paths[2], *broken[1:], paths[0]], status=1, env=env)
+        lines = done.stderr.splitlines()
+        expect("files that are named", [next((p.name for p in broken if line.startswith(f"opmeter: {p}: ")), line) for line in lines[:-1]],
+               [p.name for p in broken])
+        expect("what is said at the end", lines[-1], f"opmeter: {str(where).split('?')[0]}: job j: 4 of 6 recordings could not be read, the others are there")
+        expect("ranks", [r["rank"] for r in table(where, "j", "ranks")], [0, 2])
+
+
 def several_in_one(folder):
     """What a file has of several ranks is counted for the rank that it is of."""
     paths = Job(ranks=3, steps=6, layers=2, slow_link=1).write(folder / "job")
@@ -122,4 +160,4 @@ def with_nul(folder):
         expect("operators", named, {"nul\u2400one/matmul": 12, "nul\u2400two/matmul": 12})
 
 
-TESTS = (twice, cut_short, absent, exported, several_in_one, with_nul)
+TESTS = (twice, cut_short, absent, exported, grown, unreadable, several_in_one, with_nul)
