@@ -23,6 +23,7 @@ static const char about[] =
 #define ROWS_SHOWN 6
 #define NUMBERS_SHOWN 3 /* numbers of up to 20 digits */
 #define NUMBERS_ROOM 80
+#define LATE_SHARE 0.01 /* what a rank costs that is said, even if it may be chance */
 #define DRIFT_FROM_NS INT64_C(600000000000) /* shorter recordings tell nothing of hours */
 
 static const char *const shows[ASK_COUNT + 1] = {
@@ -295,6 +296,22 @@ static bool tell_together(struct cli *cli, const struct answer *a)
     return most != NULL;
 }
 
+/* Nobody is named, and no few come together: a has the costliest first. */
+static void tell_nobody(struct cli *cli, const struct answer *a)
+{
+    const struct answer_cell *c = answer_at(a, 0, 0);
+
+    if (c[late_col_share].f >= LATE_SHARE)
+        cli_tell(cli,
+                 "No rank is sure to hold up the others: rank %" PRId64
+                 "%s%s costs most, %.1f %% of the time of its steps, but as it is the costliest in "
+                 "%" PRId64 " of %" PRId64 " steps, that may be chance.",
+                 c[late_col_rank].i, c[late_col_host].text[0] ? " on " : "", c[late_col_host].text,
+                 100 * c[late_col_share].f, c[late_col_steps_worst].i, c[late_col_steps].i);
+    else
+        cli_tell(cli, "No rank holds up the others.");
+}
+
 static int print_late(struct cli *cli, struct fleetdb *db, const char *job)
 {
     struct answer a;
@@ -317,7 +334,7 @@ static int print_late(struct cli *cli, struct fleetdb *db, const char *job)
                  human_ns(mean, (double)c[late_col_cost_ns].i / (double)c[late_col_steps].i));
     }
     if (rc == CLI_OK && a.nrow && !any && !tell_together(cli, &a))
-        cli_tell(cli, "No rank holds up the others.");
+        tell_nobody(cli, &a);
     if (rc == CLI_OK && !a.nrow)
         cli_tell(cli,
                  "No collectives of two ranks or more were recorded in the same step, so who is "

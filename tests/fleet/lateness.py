@@ -117,4 +117,18 @@ def lateness_and_clocks(folder):
         raise Failure(f"what it costs: {cost}")
 
 
-TESTS = (lateness, lateness_of_several, lateness_and_clocks)
+def too_few_steps(folder):
+    """A rank that costs much in so few steps that it may be chance is not called late, but nobody is said to be clear of it either."""
+    db = some_jobs(folder / "few", [], seeds=1, ranks=4, steps=5, late=lambda rank, step: 400 if rank == 2 else 0)
+    worst = table(db, "job0", "late")[0]
+    expect("who costs most", (worst["rank"], worst["steps_worst"], worst["steps"]), (2, 5, 5))
+    said = " ".join(run("job", db, "job0").stdout.split("How much")[0].split())
+    if f"No rank is sure to hold up the others: rank 2 on node001 costs most, {100 * worst['share']:.1f} % of the time of its steps" not in said \
+            or "5 of 5 steps" not in said:
+        raise Failure(said)
+    db = some_jobs(folder / "clean", [], seeds=1, ranks=4, steps=40)
+    if "No rank holds up the others." not in run("job", db, "job0").stdout:
+        raise Failure(run("job", db, "job0").stdout[:400])
+
+
+TESTS = (lateness, lateness_of_several, lateness_and_clocks, too_few_steps)
