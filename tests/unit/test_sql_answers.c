@@ -264,7 +264,7 @@ static void test_random_queries(void **state)
     for (uint64_t seed = 1; seed <= STORES; seed++) {
         struct pair p = pair_open(seed);
 
-        for (int i = 0; i < QUERIES; i++) {
+        for (int i = 0; i < QUERIES / unit_patience(); i++) {
             struct buf text = { 0 };
             bool ordered = random_query(&text);
 
