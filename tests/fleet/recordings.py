@@ -111,13 +111,13 @@ def grown(folder):
         paths[name] = folder / f"{name}.json"
         paths[name].write_text(json.dumps({"displayTimeUnit": "ns", "otherData": meta, "traceEvents": events[:n]}))
     for where in catalogues(folder):
-        add(where, "whole", [paths["whole"], "--rank", "0"])
+        add(where, "grown whole", [paths["whole"], "--rank", "0"])
         for name in ("part", "whole"):
-            add(where, "both", [paths[name], "--rank", "0"])
-        expect("steps", table(where, "both", "steps"), [])
-        expect("recordings", [(r["recordings"], r["left_out"]) for r in table(where, "both", "ranks")], [(2, 1)])
-        expect("executions", sum(r["count"] for r in table(where, "both", "ops")), 12)
-        expect("figures", figures(where, "both"), figures(where, "whole"))
+            add(where, "grown", [paths[name], "--rank", "0"])
+        expect("steps", table(where, "grown", "steps"), [])
+        expect("recordings", [(r["recordings"], r["left_out"]) for r in table(where, "grown", "ranks")], [(2, 1)])
+        expect("executions", sum(r["count"] for r in table(where, "grown", "ops")), 12)
+        expect("figures", figures(where, "grown"), figures(where, "grown whole"))
 
 
 def unreadable(folder):
@@ -129,12 +129,12 @@ def unreadable(folder):
     broken = [folder / name for name in ("empty.json", "half.json", "nobody.json", "none.json")]
     env = {name: "" for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")}
     for where in catalogues(folder):
-        done = add(where, "j", [broken[0], paths[2], *broken[1:], paths[0]], status=1, env=env)
+        done = add(where, "unreadable", [broken[0], paths[2], *broken[1:], paths[0]], status=1, env=env)
         lines = done.stderr.splitlines()
         expect("files that are named", [next((p.name for p in broken if line.startswith(f"opmeter: {p}: ")), line) for line in lines[:-1]],
                [p.name for p in broken])
-        expect("what is said at the end", lines[-1], f"opmeter: {str(where).split('?')[0]}: job j: 4 of 6 recordings could not be read, the others are there")
-        expect("ranks", [r["rank"] for r in table(where, "j", "ranks")], [0, 2])
+        expect("what is said at the end", lines[-1], f"opmeter: {str(where).split('?')[0]}: job unreadable: 4 of 6 recordings could not be read, the others are there")
+        expect("ranks", [r["rank"] for r in table(where, "unreadable", "ranks")], [0, 2])
 
 
 def several_in_one(folder):
@@ -155,8 +155,8 @@ def with_nul(folder):
     for path in paths:
         path.write_text(path.read_text().replace("layer0/", "nul\\u0000one/").replace("layer1/", "nul\\u0000two/"))
     for where in catalogues(folder):
-        add(where, "j", [*paths, "--spans"])
-        named = {r["name"]: r["count"] for r in table(where, "j", "ops") if r["name"].startswith("nul")}
+        add(where, "with nul", [*paths, "--spans"])
+        named = {r["name"]: r["count"] for r in table(where, "with nul", "ops") if r["name"].startswith("nul")}
         expect("operators", named, {"nul\u2400one/matmul": 12, "nul\u2400two/matmul": 12})
 
 
