@@ -21,7 +21,7 @@ struct input {
     int64_t *rank;              /* per track */
     const int64_t *correlation; /* or NULL */
     struct u64map on_device;    /* ranks with collectives on hardware */
-    struct u64map launches;     /* correlation -> when its first span on the host began */
+    struct u64map launches;     /* correlation -> its first span on the host */
     struct step_list steps;
     struct steps_by_rank by_rank;
     bool all; /* also what is between two, and of ranks that have no number */
@@ -78,6 +78,72 @@ bool meetings_between_two(const char *name)
     return false;
 }
 
+/* A device works on what the host launched, if later: a collective is of the step that launched it,
+ * or ranks whose devices are behind by different amounts would not be compared at the same one. */
+static int find_launches(struct input *in)
+{
+    size_t nsite;
+    const struct site *sites = store_sites(in->st, &nsite);
+    str_id hardware = strpool_find(store_strings(in->st), "hardware", 8);
+    int rc = 0;
+
+    for (size_t i = in->n; in->correlation && hardware && i-- > 0 && rc == 0;)
+        if (in->correlation[i] != OPM_NULL_I64 && sites[in->site[i]].layer != hardware)
+            rc = u64map_put(&in->launches, (uint64_t)in->correlation[i], i);
+    return rc;
+}
+
+/* What launched it, or the span itself. */
+static size_t launch_of(const struct input *in, size_t i)
+{
+    const uint64_t *at = in->correlation && in->correlation[i] != OPM_NULL_I64
+                             ? u64map_get(&in->launches, (uint64_t)in->correlation[i])
+                             : NULL;
+
+    return at ? (size_t)*at : i;
+}
+
+/* Kernels that do not tell what they are of: NCCL makes collectives of all with all by the one that
+ * sends and receives, RCCL makes everything by one. */
+static bool tells_nothing(const char *kernel)
+{
+    return meetings_between_two(kernel) || strstr(kernel, "DevKernel_Generic");
+}
+
+/* What PyTorch calls such a one where it launches it, as nccl:all_to_all or nccl:send; 0: nothing
+ * that we know. */
+static str_id name_by_launch(const struct input *in, size_t i)
+{
+    static const char *const known[] = { "all_to_all", "alltoall",  "all_reduce", "allreduce",
+                                         "all_gather", "allgather", "broadcast",  "reduce_scatter",
+                                         "send",       "recv" };
+    size_t nsite, launch = launch_of(in, i);
+    const struct site *sites = store_sites(in->st, &nsite);
+
+    for (uint32_t up = launch != i && in->parent ? in->parent[launch] : OPM_NULL_ID;
+         up != OPM_NULL_ID; up = in->parent[up]) {
+        str_id name = sites[in->site[up]].name;
+        const char *text = name ? store_text(in->st, name) : "";
+
+        if (strncmp(text, "nccl:", 5) != 0 && strncmp(text, "c10d::", 6) != 0)
+            continue;
+        for (size_t k = 0; k < ARRAY_SIZE(known); k++)
+            if (strstr(text, known[k]))
+                return name;
+        return 0;
+    }
+    return 0;
+}
+
+static str_id exchange_name(const struct input *in, size_t i)
+{
+    size_t nsite;
+    str_id name = store_sites(in->st, &nsite)[in->site[i]].name,
+           told = name && tells_nothing(store_text(in->st, name)) ? name_by_launch(in, i) : 0;
+
+    return told ? told : name;
+}
+
 static bool is_collective(const struct input *in, size_t i, bool *hardware)
 {
     size_t nsite;
@@ -85,7 +151,7 @@ static bool is_collective(const struct input *in, size_t i, bool *hardware)
 
     if (in->class[in->site[i]] != CLASS_COMM || in->dur[i] < 0 || in->track[i] >= in->ntrack ||
         (!in->all && in->rank[in->track[i]] == OPM_NULL_I64) || !s->name ||
-        (!in->all && meetings_between_two(store_text(in->st, s->name))))
+        (!in->all && meetings_between_two(store_text(in->st, exchange_name(in, i)))))
         return false;
     for (uint32_t up = in->parent ? in->parent[i] : OPM_NULL_ID; up != OPM_NULL_ID;
          up = in->parent[up])
@@ -119,38 +185,13 @@ static int group_of(const struct input *in, size_t span, struct buf *room, uint6
     return 0;
 }
 
-/* A device works on what the host launched, if later: a collective is of the step that launched it,
- * or ranks whose devices are behind by different amounts would not be compared at the same one. */
-static int find_launches(struct input *in)
-{
-    size_t nsite;
-    const struct site *sites = store_sites(in->st, &nsite);
-    str_id hardware = strpool_find(store_strings(in->st), "hardware", 8);
-    int rc = 0;
-
-    for (size_t i = in->n; in->correlation && hardware && i-- > 0 && rc == 0;)
-        if (in->correlation[i] != OPM_NULL_I64 && sites[in->site[i]].layer != hardware)
-            rc = u64map_put(&in->launches, (uint64_t)in->correlation[i], (uint64_t)in->ts[i]);
-    return rc;
-}
-
-static int64_t launched_ns(const struct input *in, size_t i)
-{
-    const uint64_t *at = in->correlation && in->correlation[i] != OPM_NULL_I64
-                             ? u64map_get(&in->launches, (uint64_t)in->correlation[i])
-                             : NULL;
-
-    return at ? (int64_t)*at : in->ts[i];
-}
-
 static int add_arrival(struct meetings *m, size_t *cap, const struct input *in, size_t i,
                        struct buf *room)
 {
     int64_t rank = in->rank[in->track[i]];
-    const struct step_row *s = steps_by_rank_at(&in->by_rank, rank, launched_ns(in, i));
-    size_t nsite;
+    const struct step_row *s = steps_by_rank_at(&in->by_rank, rank, in->ts[launch_of(in, i)]);
     struct arrival a = { .span = (uint32_t)i,
-                         .name = store_sites(in->st, &nsite)[in->site[i]].name,
+                         .name = exchange_name(in, i),
                          .num = s ? s->num : OPM_NULL_I64,
                          .rank = rank,
                          .ts_ns = in->ts[i],

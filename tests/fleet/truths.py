@@ -18,12 +18,14 @@ LATENCY = 90 * US
 
 class Simulated:
     """apart: how far clocks lie apart at most; pairs: neighbours meet, too; missing: share of steps that a rank did not record;
-    late(rank, step): what it loses before its first collective; noise(): a factor for a kernel; slow_pair: (rank, factor)."""
+    late(rank, step): what it loses before its first collective; noise(): a factor for a kernel; slow_pair: (rank, factor);
+    of_sends: collectives exchange all with all, which NCCL does by the kernel of transfers between two, whose name it is, or RCCL's for all."""
 
     def __init__(self, seed, ranks, steps=8, layers=3, apart=6 * HOUR, pairs=False, missing=0.0, late=lambda rank, step: 0, noise=None,
-                 collectives=2, slow_pair=(None, 1), leak=None, slow=(None, 1.0), end_noise=0):
+                 collectives=2, slow_pair=(None, 1), leak=None, slow=(None, 1.0), end_noise=0, of_sends=None):
         self.random = random.Random(seed)
         self.ranks, self.steps, self.layers, self.pairs, self.late, self.slow = ranks, steps, layers, pairs, late, slow
+        self.of_sends = of_sends
         self.noise = noise or (lambda r: r.uniform(0.95, 1.05))
         self.clock = [self.random.randrange(-apart, apart + 1) for _ in range(ranks)]
         self.recorded = {(r, s) for r in range(ranks) for s in range(steps) if s == 0 or self.random.random() >= missing}
@@ -83,6 +85,9 @@ class Simulated:
             # One after the other on the host, before the device does the first.
             launch = launched[rank, step] = launched.get((rank, step), self.step[rank, step][0]) + US
             events[rank].append({"ph": "X", "cat": "cpu_op", "name": op, "pid": 1, "tid": 1, "ts": launch, "dur": 600, "args": {"External id": number}})
+            if self.of_sends and op.startswith("c10d::"):
+                events[rank].append({"ph": "X", "cat": "user_annotation", "name": "nccl:send" if op == "c10d::send" else "nccl:all_to_all", "pid": 1,
+                                     "tid": 1, "ts": launch + 50, "dur": 450, "args": {"External id": number}})
             events[rank].append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": launch + 100, "dur": 300,
                                  "args": {"External id": number, "correlation": number}})
             events[rank].append({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": dur,
@@ -90,13 +95,14 @@ class Simulated:
 
         for rank, step, name, start, dur in self.kernels:
             kernel(rank, step, name, "gemm_" + name[6:], start, dur)
+        op, name = ("c10d::alltoall_base_", self.of_sends) if self.of_sends else ("c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
         for step, comm, _, came, left in self.meetings:
             for rank in came:
-                kernel(rank, step, "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", came[rank], left[rank] - came[rank], 20,
-                       **{"Collective name": "allreduce", "In msg nelems": ELEMENTS, "Out msg nelems": ELEMENTS, "dtype": "Float",
+                kernel(rank, step, op, name, came[rank], left[rank] - came[rank], 20,
+                       **{"Collective name": "all_to_allv" if self.of_sends else "allreduce", "In msg nelems": ELEMENTS, "Out msg nelems": ELEMENTS, "dtype": "Float",
                           "Group size": len(came), "Process Group Name": comm})
         for rank, step, peer, start, dur in self.sends:
-            kernel(rank, step, "c10d::send", "ncclDevKernel_SendRecv", start, dur, 24,
+            kernel(rank, step, "c10d::send", self.of_sends or "ncclDevKernel_SendRecv", start, dur, 24,
                    **{"Collective name": "send", "In msg nelems": SENT, "dtype": "Float", "Dst Rank": peer, "Process Group Name": "0"})
         for (rank, step), (begin, end) in self.step.items():
             if (rank, step) in self.recorded:
@@ -309,6 +315,22 @@ def one_without(folder):
            ([1], [3]))
 
 
+def all_to_all(folder):
+    """Exchanges of all with all, by the kernel that sends between two, beside such: all figures, also of one process over all files."""
+    db = folder / "runs.db"
+    for kernel in ("ncclDevKernel_SendRecv", "ncclDevKernel_Generic"):
+        sim = Simulated(7, 5, of_sends=kernel, pairs=True, slow_pair=(3, 2.0), leak=4, late=lambda rank, step: 200 * US if rank == 3 else 0)
+        paths = sim.write(folder / kernel)
+        add(db, kernel, paths)
+        check_job(db, kernel, sim)
+        expect("late", [r["rank"] for r in table(db, kernel, "late") if r["late"]], [3])
+        expect("collectives by name", sorted({r["name"] for r in table(db, kernel, "links") if r["kind"] == "collective"}), ["nccl:all_to_all"])
+        rows = {r["rank"]: r for r in json.loads(run("query", *paths, "SELECT * FROM stragglers", "--json").stdout)}
+        for rank, own in sim.true_late().items():
+            expect(f"rank {rank} in one process", [rows[rank][c] for c in ("collectives", "last_count", "waited_ns")],
+                   [own[c] for c in ("collectives", "last_count", "waited_ns")])
+
+
 def saved(folder):
     """What a late rank is said to cost is what the job saves without it: both are simulated."""
     db = folder / "runs.db"
@@ -343,4 +365,4 @@ def chance(folder):
     expect("jobs in which the wrong ranks were named", wrong, [])
 
 
-TESTS = (truths, slow_machines, thousand, no_collectives, one_without, saved, chance)
+TESTS = (truths, slow_machines, thousand, no_collectives, one_without, all_to_all, saved, chance)
