@@ -423,13 +423,12 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
     a->unsure = a->code == 209 || a->code == 210 || (!a->code && status >= 500);
 }
 
-/* Was there a connection, and over TLS an agreement, before time ran out? */
+/* Was there a connection, one from before too, and over TLS an agreement, before time ran out? */
 static bool is_connected(struct click_http *h)
 {
     double at_s = 0;
 
-    lib.curl_easy_getinfo(h->curl, h->tls ? CURLINFO_APPCONNECT_TIME : CURLINFO_CONNECT_TIME,
-                          &at_s);
+    lib.curl_easy_getinfo(h->curl, CURLINFO_PRETRANSFER_TIME, &at_s);
     return at_s > 0;
 }
 

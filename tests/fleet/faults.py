@@ -80,6 +80,8 @@ def slow(folder):
                      "--job", "k", status=1), "has not answered for 1 s", "timeout=SECONDS")
     add(url, "k", paths)
     expect("rows after it was too slow", counts(url, "k"), wanted)
+    # Over a connection that was used before, too.
+    one_line(run("query", c.url("slow", options="timeout=1&tries=1"), "SELECT sleep(3)", status=1), "has not answered for 1 s")
 
 
 def server_killed(folder):
