@@ -447,8 +447,12 @@ def stages(args):
     stage("project checks", source_checks)
 
     if stage("build: dev", build, "dev"):
-        stage("unit tests", ctest, "dev")
-        stage("diff tests", diff, "dev")
+        if args.quick:
+            stage("unit tests", ctest, "dev", lambda name, labels: not {"long", "slow"} & set(labels))
+            stage("diff tests", diff, "dev", "--quick")
+        else:
+            stage("unit tests", ctest, "dev")
+            stage("diff tests", diff, "dev")
         # Those that install share the list of what was installed.
         small = [("Python package", python_package, "dev"), ("documents and symbols", build_checks),
                  ("ABI", abi)]

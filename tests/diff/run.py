@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- run the data-driven tests: commands, and what they must print.
 
-usage: tests/diff/run.py [-j N] [--opmeter DIR] [--readers] [--update] [--tap] [-v] [PATTERN...]
+usage: tests/diff/run.py [-j N] [--opmeter DIR] [--readers] [--quick] [--update] [--tap] [-v] [PATTERN...]
 
 A test is a file tests/diff/<area>/<name>.test. Lines before the first section say what it shows.
 Each section begins with a line `-- word`:
@@ -10,6 +10,7 @@ Each section begins with a line `-- word`:
   -- needs: program NAME     skip unless NAME is on the PATH
   -- needs: library NAME     skip unless opmeter can load it
   -- needs: terminal         skip where no pseudo-terminal can be had
+  -- needs: time             skip with --quick: it takes seconds of processor time
   -- needs: check SCRIPT     skip where the script fails, with what it prints as the reason
   -- file: NAME              write the following lines to NAME in the test's own empty folder
   -- file: NAME hex          (or base64) the same, from bytes so written
@@ -57,13 +58,16 @@ PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 TIMEOUT_S = 300 * PATIENCE
 
 
-def missing(test, env, folder):
+def missing(test, env, folder, quick):
     """Why the test cannot run here, or None."""
     for section in test.needs:
         words = section.value.split()
         if words == ["shared"]:
             if not SHARED.is_dir():
                 return "needs the folder 'shared' beside the checkout"
+        elif words == ["time"]:
+            if quick:
+                return "needs time"
         elif words == ["terminal"]:
             try:
                 os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
@@ -178,23 +182,23 @@ def makes(test):
                for action in test.actions)
 
 
-def run_test(path, bin_dir, update, readers):
+def run_test(path, bin_dir, args):
     """('ok' | 'fail' | 'skip' | 'new', lines)"""
     try:
         test = Test(path)
-        if readers and makes(test):
+        if args.readers and makes(test):
             return "skip", ["needs the recorder or an engine"]
         with tempfile.TemporaryDirectory(prefix="opmeter-diff-") as temp:
             folder = Path(temp).resolve()
             env = environment(bin_dir, folder)
-            why = missing(test, env, folder)
+            why = missing(test, env, folder, args.quick)
             if why:
                 return "skip", [why]
             before = [section.written() for section in test.sections]
             wrong = []
             for action in test.actions:
                 if isinstance(action, Run):
-                    wrong += run_command(test, action, folder, env, update)
+                    wrong += run_command(test, action, folder, env, args.update)
                 else:
                     write_file(test, action, folder)
         if wrong:
@@ -219,6 +223,7 @@ def main():
                         help="build folder with the program (default: build/dev)")
     parser.add_argument("--readers", action="store_true",
                         help="the program is a minimal build: leave out tests that need more")
+    parser.add_argument("--quick", action="store_true", help="leave out tests that need time")
     parser.add_argument("--update", action="store_true", help="rewrite what is expected")
     parser.add_argument("--tap", action="store_true", help="one 'ok' or 'not ok' line per test")
     parser.add_argument("-v", action="store_true", help="name every test")
@@ -240,7 +245,7 @@ def main():
     if args.tap:
         print(f"1..{len(picked)}")
     with concurrent.futures.ThreadPoolExecutor(max(1, args.j)) as pool:
-        results = pool.map(lambda path: run_test(path, bin_dir, args.update, args.readers), picked.values())
+        results = pool.map(lambda path: run_test(path, bin_dir, args), picked.values())
         for number, (name, (outcome, lines)) in enumerate(zip(picked, results), 1):
             count[outcome] += 1
             report(number, name, outcome, lines, args)
