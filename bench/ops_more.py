@@ -279,7 +279,27 @@ def around():
     yield Case("Range", "microsoft 10000", [c(np.float32(0)), c(np.float32(10000))], domain=MS)
 
 
-FAMILIES = (sequence, control, words, random, newer, learned, contrib_plain, contrib_quantized, experts, around)
+def decoders():
+    """What is made of text, and windows with more than windows have."""
+    lines = np.array([" ".join(WORDS[RNG.integers(0, len(WORDS), 12)]) for _ in range(200)])
+    common = dict(domain=MS, mark=0, pad_value="", mincharnum=1, then=("Shape", []))
+    yield Case("Tokenizer", "200 lines at spaces", [lines], separators=[" "], **common)
+    yield Case("Tokenizer", "200 lines, words", [lines], tokenexp="[a-zA-Z0-9_]+", **common)
+    yield Case("Tokenizer", "200 lines, words of two letters", [lines], tokenexp="\\b[a-zA-Z_][a-zA-Z_]+\\b", **common)
+    yield Case("Tokenizer", "200 lines, characters", [lines], separators=[""], **common)
+    for m, k, n in ((1, 768, 768), (64, 768, 768)):
+        yield Case("MatMulInteger16", f"{m}x{k}x{n}", [ints(np.int16, -99, 99, m, k), ints(np.int16, -99, 99, k, n)], domain=MS)
+    source = ints(np.int64, 0, 9, 2000)
+    yield Case("BifurcationDetector", "2000", [source, source[:10].copy(), i64(10), np.append(source[10:], 3)], domain=MS, outputs=2,
+               min_ngram_size=1, max_ngram_size=4)
+    yield Case("MaxpoolWithMask", "1x64x56x56 by 3x3", [f(*FEATURES), np.ones((1, 1, 56, 56), np.int32)], domain=MS, kernel_shape=[3, 3],
+               strides=[2, 2], pads=[1] * 4)
+    yield Case("ConvTransposeWithDynamicPads", "1x64x28x28 by 64x32x4x4", [f(1, 64, 28, 28), c(f(64, 32, 4, 4)), ci(1, 1, 1, 1), c(f(32))],
+               domain=MS, strides=[2, 2], kernel_shape=[4, 4], output_padding=[0, 0], dilations=[1, 1])
+    yield Case("WordConvEmbedding", "128 words of 16", [ints(np.int32, 1, 100, 128, 16), c(f(100, 1, 3, 16)), c(f(100)), c(f(100, 16))], domain=MS)
+
+
+FAMILIES = (sequence, control, words, random, newer, learned, contrib_plain, contrib_quantized, experts, around, decoders)
 
 
 def cases():

@@ -22,6 +22,7 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
 import numpy_contrib  # noqa: E402
 import numpy_images  # noqa: E402
+import numpy_more  # noqa: E402
 import numpy_newer  # noqa: E402
 import numpy_odd  # noqa: E402
 import numpy_rows  # noqa: E402
@@ -419,9 +420,9 @@ def unary():
 
 FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary,
             *numpy_newer.FAMILIES, *numpy_contrib.FAMILIES, *numpy_typed.FAMILIES, *numpy_rows.FAMILIES, *numpy_images.FAMILIES,
-            *numpy_windows.FAMILIES, *numpy_odd.FAMILIES)
+            *numpy_windows.FAMILIES, *numpy_odd.FAMILIES, *numpy_more.FAMILIES)
 OPSETS = {pool: 19, **numpy_newer.FAMILIES, **numpy_contrib.FAMILIES, **numpy_typed.FAMILIES, **numpy_rows.FAMILIES,
-          **numpy_images.FAMILIES, **numpy_windows.FAMILIES, **numpy_odd.FAMILIES}
+          **numpy_images.FAMILIES, **numpy_windows.FAMILIES, **numpy_odd.FAMILIES, **numpy_more.FAMILIES}
 
 
 def run(tool, sets, family, folder):

@@ -1,5 +1,5 @@
 /* test_native_regex.c -- regular expressions in RE2's syntax; what matches what is as Python's re
- * says, where it has the syntax, too. */
+ * says, where it has the syntax, too. Of a search the first place counts, and there the longest. */
 #include "engine/native/op/regex.h"
 
 #include <opmeter/opmeter.h>
@@ -122,6 +122,57 @@ static void matches(void **state)
     }
 }
 
+static void finds(void **state)
+{
+    static const struct {
+        const char *pattern, *text;
+        size_t at;
+        int begin, end; /* -1: nowhere */
+    } some[] = {
+        { "b+", "abbbc", 0, 1, 4 },
+        { "b+", "abbbc", 2, 2, 4 },
+        { "b+", "abbbc", 4, -1, -1 },
+        { "b+", "", 0, -1, -1 },
+        { "a|ab|abc", "xabcd", 0, 1, 4 }, /* the longest, not the first alternative */
+        { "abc|b", "abd", 0, 1, 2 },      /* a match that began first comes to nothing */
+        { "abcd|bc", "abcx", 0, 1, 3 },
+        { "bc|abcd", "abcd", 0, 0, 4 }, /* what began first, though it ends later */
+        { "a*?", "aaa", 0, 0, 3 },
+        { "a*", "baa", 0, 0, 0 },
+        { "a*", "baa", 1, 1, 3 },
+        { "", "ab", 2, 2, 2 },
+        { "^a", "aa", 1, -1, -1 }, /* what is before counts */
+        { "\\bb", "ab b", 1, 3, 4 },
+        { "\\Bb", "ab b", 1, 1, 2 },
+        { "c$", "cc", 0, 1, 2 },
+        { "[a-z]+\\d", "abc abc1", 0, 4, 8 },
+        { "\303\251+", "x\303\251\303\251y", 0, 1, 5 },
+        { "[^a]", "a\342\202\254", 0, 1, 4 },
+        { ".", "\377x", 0, 1, 2 }, /* no UTF-8: nothing matches it */
+        { "(x+x+)+y", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 0, -1, -1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(some); i++) {
+        size_t begin = 99, end = 99;
+        struct regex *r = NULL;
+        const char *why = "";
+
+        if (regex_new(&r, some[i].pattern, strlen(some[i].pattern), &why))
+            fail_msg("'%s' %s", some[i].pattern, why);
+        for (int again = 0; again < 2; again++) {
+            bool there =
+                regex_finds(r, some[i].text, strlen(some[i].text), some[i].at, &begin, &end);
+
+            if (there != (some[i].begin >= 0) ||
+                (there && (begin != (size_t)some[i].begin || end != (size_t)some[i].end)))
+                fail_msg("'%s' in '%s': %d, %zu to %zu", some[i].pattern, some[i].text, there,
+                         begin, end);
+        }
+        regex_free(r);
+    }
+}
+
 static void refuses(void **state)
 {
     static const struct {
@@ -181,8 +232,17 @@ static void survives(void **state)
             if ((seed >> 8) % 16 == 0)
                 break;
         }
-        if (regex_new(&r, pattern, n, &why) == 0)
-            regex_matches(r, "abab12\303\251", 8);
+        if (regex_new(&r, pattern, n, &why) == 0) {
+            size_t begin, end;
+            bool all = regex_matches(r, "abab12\303\251", 8);
+
+            if (regex_finds(r, "abab12\303\251", 8, 0, &begin, &end))
+                assert_true(begin <= end && end <= 8);
+            else
+                assert_false(all);
+            if (all)
+                assert_true(begin == 0 && end == 8);
+        }
         regex_free(r);
     }
 }
@@ -191,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches),
+        cmocka_unit_test(finds),
         cmocka_unit_test(refuses),
         cmocka_unit_test(survives),
     };

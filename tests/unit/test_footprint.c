@@ -120,6 +120,21 @@ static void test_footprint(void **state)
         { { "com.microsoft/SimplifiedLayerNormalization", 1, "2x4 4", "", "" }, 32, 32 + 16, 32 },
         /* two sums, a Gelu of 5 and a product for each of 8 */
         { { "com.microsoft/BiasSplitGelu", 1, "1x2x8 8", "", "" }, 64, 64 + 32, 32 },
+        /* the bias is the fourth operand */
+        { { "com.microsoft/ConvTransposeWithDynamicPads", 1, "1x4x3x3 4x2x3x3 i[0,0,0,0] 2", "",
+            "" },
+          36 * 18 * 2 + 50,
+          144 + 288 + 32 + 8,
+          200 },
+        /* 7 words, a filter at 10 places: 24 products and sums for each of 50 */
+        { { "com.microsoft/WordConvEmbedding", 1, "int32:7x12 50x1x3x8 50 99x8", "", "" },
+          7 * 10 * 50 * 24 * 2,
+          336 + 4800 + 200 + 3168,
+          1400 },
+        { { "com.microsoft/MatMulInteger16", 1, "int16:2x3 int16:3x4", "", "" },
+          2 * 4 * 3 * 2,
+          12 + 24,
+          32 },
         { { "Shape", 13, "2x3", "", "" }, 0, 0, 16 },
         { { "Relu", 13, "Nx3", "", "" }, -1, -1, -1 },
         { { "NonMaxSuppression", 11, "1x6x4 1x1x6", "", "" }, -1, 96 + 24, -1 },

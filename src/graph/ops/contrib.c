@@ -128,3 +128,39 @@ int infer_nhwc_pool(const struct opview *o)
     op_set(o, 0, op_type(o, 0), &out);
     return 0;
 }
+
+/* Tokens so far and some more; where the source goes on. */
+int infer_bifurcation(const struct opview *o)
+{
+    struct shape s = shape_1d(op_has(o, 3) ? DIM_OPEN : op_dim(o, 1, 0));
+
+    op_set(o, 0, TENSOR_I64, &s);
+    op_set(o, 1, TENSOR_I64, op_shape(o, 2));
+    return 0;
+}
+
+/* Words of characters [words, length] through a convolution over them: a row of filters each. */
+int infer_word_conv(const struct opview *o)
+{
+    struct shape s = { 2, { op_dim(o, 0, 0), op_dim(o, 1, 0) } };
+
+    if ((op_rank(o, 0) >= 0 && op_rank(o, 0) != 2) || (op_rank(o, 1) >= 0 && op_rank(o, 1) != 4) ||
+        (op_rank(o, 3) >= 0 && op_rank(o, 3) != 2))
+        return op_fail(o, "operands of %d, %d and %d dimensions", op_rank(o, 0), op_rank(o, 1),
+                       op_rank(o, 3));
+    op_set(o, 0, TENSOR_F32, &s);
+    return 0;
+}
+
+/* Every place of every word that the filter fits. */
+int64_t flops_word_conv(const struct graph *g, const struct node *n, int cost)
+{
+    const struct shape *words = node_in_shape(g, n, 0), *w = node_in_shape(g, n, 1);
+    int64_t places = count_add(shape_at(words, 1), 1);
+
+    (void)cost;
+    if (places < 0 || w->rank != 4 || w->dim[2] < 0 || shape_at(words, 0) < 0)
+        return -1;
+    places = count_mul(shape_at(words, 0), MAX(places - w->dim[2], (int64_t)0));
+    return count_mul(places, count_mul(shape_count(w), 2));
+}

@@ -90,9 +90,10 @@ int infer_deform_conv(const struct opview *o)
 }
 
 int conv_transpose_window(const struct opview *o, const struct shape *x, const struct shape *k,
-                          struct sliding *w, struct shape *out)
+                          uint32_t pads, struct sliding *w, struct shape *out)
 {
-    int64_t group = op_int(o, "group", 1), channels = DIM_OPEN;
+    int64_t group = op_int(o, "group", 1), channels = DIM_OPEN, open[WINDOW_DIMS_MAX];
+    bool known = true;
     int rc;
 
     if (x->rank < 3)
@@ -107,14 +108,18 @@ int conv_transpose_window(const struct opview *o, const struct shape *x, const s
                        (long long)k->dim[0]);
     channels = dim_mul(k->dim[1], group);
     rc = sliding_read(o, x->rank - 2, k->dim + 2, w);
+    if (!rc && pads)
+        rc = sliding_pads(o, pads, w, &known);
+    for (int i = 0; i < WINDOW_DIMS_MAX; i++)
+        open[i] = DIM_OPEN;
     if (!rc)
-        rc = sliding_transposed(o, w, x->dim + 2);
+        rc = sliding_transposed(o, w, known ? x->dim + 2 : open);
     if (!rc)
         windowed(w, x->dim[0], channels, out);
     return rc;
 }
 
-int infer_conv_transpose(const struct opview *o)
+static int conv_transpose(const struct opview *o, uint32_t pads)
 {
     const struct shape *x = op_shape(o, 0), *k = op_shape(o, 1);
     struct shape out = shape_unknown();
@@ -122,11 +127,22 @@ int infer_conv_transpose(const struct opview *o)
     int rc = 0;
 
     if (x->rank >= 0 && k->rank >= 0)
-        rc = conv_transpose_window(o, x, k, &w, &out);
+        rc = conv_transpose_window(o, x, k, pads, &w, &out);
     if (rc)
         return rc;
     op_set(o, 0, op_type(o, 0), &out);
     return 0;
+}
+
+int infer_conv_transpose(const struct opview *o)
+{
+    return conv_transpose(o, 0);
+}
+
+/* com.microsoft's ConvTransposeWithDynamicPads: X, W, pads, bias. */
+int infer_conv_transpose_pads(const struct opview *o)
+{
+    return conv_transpose(o, 2);
 }
 
 /* Columns to image: [N, C x block, L] -> [N, C, image...]. */
@@ -169,17 +185,16 @@ int64_t flops_conv(const struct graph *g, const struct node *n, int cost)
     return count_mul(node_out_count(g, n), count_add(count_mul(terms / w->dim[0], 2), biased));
 }
 
-/* Each element of the input meets the whole of the kernel of its group. */
+/* Each element of the input meets the whole of the kernel of its group; cost: where the bias is. */
 int64_t flops_conv_transpose(const struct graph *g, const struct node *n, int cost)
 {
     const struct shape *w = node_in_shape(g, n, 1);
     int64_t in = node_in_count(g, n, 0), terms = shape_count(w);
 
-    (void)cost;
     if (terms < 0 || w->rank < 2 || w->dim[0] <= 0)
         return -1;
     return count_add(count_mul(in, count_mul(terms / w->dim[0], 2)),
-                     node_in(g, n, 2) ? node_out_count(g, n) : 0);
+                     node_in(g, n, (uint32_t)cost) ? node_out_count(g, n) : 0);
 }
 
 int64_t flops_deform_conv(const struct graph *g, const struct node *n, int cost)

@@ -38,3 +38,20 @@ int infer_string_split(const struct opview *o)
     op_set(o, 1, TENSOR_I64, s);
     return 0;
 }
+
+/* A row of tokens of each text; of no texts there are none, in place of the last dimension. */
+int infer_tokenizer(const struct opview *o)
+{
+    struct shape s = *op_shape(o, 0);
+    int64_t n = shape_count(&s);
+
+    if (s.rank == 0 || s.rank > 2)
+        return op_fail(o, "wants one or two dimensions, not %d", s.rank);
+    if (s.rank > 0 && n >= 0) {
+        s.rank += n > 0;
+        s.dim[s.rank - 1] = n > 0 ? DIM_OPEN : 0;
+    } else
+        s.rank = -1;
+    op_set(o, 0, TENSOR_STRING, &s);
+    return 0;
+}

@@ -1,5 +1,6 @@
 /* window.c -- see window.h. */
 #include "graph/ops/window.h"
+#include "graph/ops/known.h"
 
 #include <string.h>
 
@@ -84,6 +85,29 @@ int sliding_read(const struct opview *o, int n, const int64_t *kernel, struct sl
         w->out[i] = DIM_OPEN;
     }
     return rc;
+}
+
+int sliding_pads(const struct opview *o, uint32_t slot, struct sliding *w, bool *known)
+{
+    const struct elems *pads = op_known_ints(o, slot);
+
+    *known = true;
+    if (!op_has(o, slot) || w->pad != PAD_GIVEN)
+        return 0;
+    *known = pads != NULL;
+    if (!pads || pads->n == 0)
+        return 0;
+    if (pads->n != 2 * w->n)
+        return op_fail(o, "input %u has %lld numbers instead of %d", slot, (long long)pads->n,
+                       2 * w->n);
+    for (int i = 0; i < 2 * w->n; i++) {
+        if (elem_open(pads->i[i]))
+            *known = false;
+        else if (pads->i[i] < 0 || pads->i[i] > INT32_MAX)
+            return op_fail(o, "padding of %lld", (long long)pads->i[i]);
+        *(i < w->n ? &w->before[i] : &w->after[i - w->n]) = pads->i[i];
+    }
+    return 0;
 }
 
 /* `total` of padding in two halves; first: the larger one is before. */

@@ -21,6 +21,9 @@ struct sliding {
     int64_t out[WINDOW_DIMS_MAX]; /* from sliding_over() on */
 };
 
+/* Padding that is given by an input, instead of the attribute's: before each dimension, then after
+ * it. What is not known is open: *known. */
+int sliding_pads(const struct opview *o, uint32_t slot, struct sliding *w, bool *known);
 /* The attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode for n spatial
  * dimensions. kernel: what the weight has, or NULL: the attribute must say it. auto_pad "" is
  * NOTSET. */
@@ -34,8 +37,9 @@ int sliding_transposed(const struct opview *o, struct sliding *w, const int64_t 
  * output channels. Says what does not fit. */
 int conv_window(const struct opview *o, const struct shape *x, const struct shape *k,
                 struct sliding *w, struct shape *out);
+/* Padding may be given by input `pads` instead of the attribute; 0: it is not. */
 int conv_transpose_window(const struct opview *o, const struct shape *x, const struct shape *k,
-                          struct sliding *w, struct shape *out);
+                          uint32_t pads, struct sliding *w, struct shape *out);
 /* A pool over x of known rank. */
 int pool_window(const struct opview *o, const struct shape *x, struct sliding *w,
                 struct shape *out);

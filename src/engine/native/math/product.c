@@ -35,22 +35,23 @@ size_t product_room(const struct isa *isa)
 /* Rows of `count` columns, which is known where there are all of them. */
 #define PACK_ROWS(T, count)                                          \
     for (int64_t k = 0; k < len; k++, to += (count), from += p->brs) \
-    memcpy(to, from, (size_t)(count) * sizeof(T))
-#define PACK(T)                                                           \
-    do {                                                                  \
-        const T *from = (const T *)p->b + k0 * p->brs + j0 * p->bcs;      \
-        T *to = room;                                                     \
-        if (p->bcs == 1 && n == 16 && nr == 16)                           \
-            PACK_ROWS(T, 16);                                             \
-        else if (p->bcs == 1 && n == 8 && nr == 8)                        \
-            PACK_ROWS(T, 8);                                              \
-        else                                                              \
-            for (int64_t k = 0; k < len; k++, to += nr, from += p->brs) { \
-                for (int64_t j = 0; j < n; j++)                           \
-                    to[j] = from[j * p->bcs];                             \
-                for (int64_t j = n; j < nr; j++)                          \
-                    to[j] = 0;                                            \
-            }                                                             \
+        for (int64_t j = 0; j < (count); j++)                        \
+    to[j] = (T)from[j]
+#define PACK(T, FROM)                                                      \
+    do {                                                                   \
+        const FROM *from = (const FROM *)p->b + k0 * p->brs + j0 * p->bcs; \
+        T *restrict to = room;                                             \
+        if (p->bcs == 1 && n == 16 && nr == 16)                            \
+            PACK_ROWS(T, 16);                                              \
+        else if (p->bcs == 1 && n == 8 && nr == 8)                         \
+            PACK_ROWS(T, 8);                                               \
+        else                                                               \
+            for (int64_t k = 0; k < len; k++, to += nr, from += p->brs) {  \
+                for (int64_t j = 0; j < n; j++)                            \
+                    to[j] = from[j * p->bcs];                              \
+                for (int64_t j = n; j < nr; j++)                           \
+                    to[j] = 0;                                             \
+            }                                                              \
     } while (0)
 
 typedef uint64_t two_at __attribute__((vector_size(16), aligned(8), may_alias));
@@ -80,12 +81,16 @@ static void pack_turned(const struct product *p, uint64_t *to, int64_t k0, int64
 static void pack(const struct product *p, void *room, int64_t k0, int64_t len, int64_t j0,
                  int64_t n, int64_t nr)
 {
-    if (nt_width(p->type) == 8 && p->brs == 1 && n == nr && nr % 2 == 0)
+    if (p->narrow == TENSOR_I16)
+        PACK(int32_t, int16_t);
+    else if (p->narrow)
+        PACK(int32_t, uint16_t);
+    else if (nt_width(p->type) == 8 && p->brs == 1 && n == nr && nr % 2 == 0)
         pack_turned(p, room, k0, len, j0, nr);
     else if (nt_width(p->type) == 8)
-        PACK(uint64_t);
+        PACK(uint64_t, uint64_t);
     else
-        PACK(uint32_t);
+        PACK(uint32_t, uint32_t);
 }
 
 /* Few rows by rows of doubles. */
@@ -102,7 +107,7 @@ void product_panel(const struct product *p, int64_t panel, void *room)
     const struct loops_isa *l = p->isa->loops;
     size_t w = nt_width(p->type);
     int64_t nr = columns(p), j0 = panel * nr, n = MIN(nr, p->n - j0);
-    bool packed = p->bcs != 1 || n < nr || p->m > FEW;
+    bool packed = p->bcs != 1 || n < nr || p->m > FEW || p->narrow;
 
     if (p->type == TENSOR_F64 && p->brs == 1 && p->aks == 1 && p->m <= DOTS) {
         dots(p, j0, n);

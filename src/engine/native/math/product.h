@@ -18,6 +18,7 @@ struct product {
     int64_t ars, aks, brs, bcs;
     void *c;
     int64_t ldc;
+    enum tensor_type narrow; /* I16 or U16: what B is of, in a product of I32; else NONE */
 };
 
 /* Products are cut into panels of columns. */

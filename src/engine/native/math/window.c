@@ -23,7 +23,7 @@ static void spread(struct window *w, const struct sliding *s, const int64_t *in)
 enum rule { RULE_CONV, RULE_CONV_TRANSPOSE, RULE_POOL };
 
 static int by_rule(enum rule rule, struct window *w, struct op *op, const struct shape *in,
-                   const struct shape *weight, struct shape *out, opm_error *err)
+                   const struct shape *weight, uint32_t pads, struct shape *out, opm_error *err)
 {
     struct sliding s;
     struct view v;
@@ -38,7 +38,7 @@ static int by_rule(enum rule rule, struct window *w, struct op *op, const struct
                                (long long)in->dim[i]);
     view_begin(&v, op, err);
     rc = rule == RULE_CONV             ? conv_window(&v.base, in, weight, &s, out)
-         : rule == RULE_CONV_TRANSPOSE ? conv_transpose_window(&v.base, in, weight, &s, out)
+         : rule == RULE_CONV_TRANSPOSE ? conv_transpose_window(&v.base, in, weight, pads, &s, out)
                                        : pool_window(&v.base, in, &s, out);
     view_end(&v);
     if (!rc)
@@ -49,19 +49,20 @@ static int by_rule(enum rule rule, struct window *w, struct op *op, const struct
 int window_conv(struct window *w, struct op *op, const struct shape *in, const struct shape *weight,
                 struct shape *out, opm_error *err)
 {
-    return by_rule(RULE_CONV, w, op, in, weight, out, err);
+    return by_rule(RULE_CONV, w, op, in, weight, 0, out, err);
 }
 
 int window_conv_transpose(struct window *w, struct op *op, const struct shape *in,
-                          const struct shape *weight, struct shape *out, opm_error *err)
+                          const struct shape *weight, uint32_t pads, struct shape *out,
+                          opm_error *err)
 {
-    return by_rule(RULE_CONV_TRANSPOSE, w, op, in, weight, out, err);
+    return by_rule(RULE_CONV_TRANSPOSE, w, op, in, weight, pads, out, err);
 }
 
 int window_pool(struct window *w, struct op *op, const struct shape *in, struct shape *out,
                 opm_error *err)
 {
-    return by_rule(RULE_POOL, w, op, in, NULL, out, err);
+    return by_rule(RULE_POOL, w, op, in, NULL, 0, out, err);
 }
 
 void window_global(struct window *w, const struct shape *in, struct shape *out)

@@ -15,8 +15,10 @@ struct window {
  * the result. */
 int window_conv(struct window *w, struct op *op, const struct shape *in, const struct shape *weight,
                 struct shape *out, opm_error *err);
+/* pads: the input that says them, or 0; its elements must be there. */
 int window_conv_transpose(struct window *w, struct op *op, const struct shape *in,
-                          const struct shape *weight, struct shape *out, opm_error *err);
+                          const struct shape *weight, uint32_t pads, struct shape *out,
+                          opm_error *err);
 int window_pool(struct window *w, struct op *op, const struct shape *in, struct shape *out,
                 opm_error *err);
 /* Where the last dimension is 1 and the window as wide, those before it take its place: rows are

@@ -1,4 +1,4 @@
-/* conv_transpose.c -- ConvTranspose.
+/* conv_transpose.c -- ConvTranspose, and com.microsoft's whose padding is an input.
  *
  * What a tap of the kernel adds to a row of the output lies a stride apart. So a row is put
  * together as `stride` rows, one for each rest x % stride, whose elements are neighbours, and these
@@ -50,9 +50,15 @@ static size_t plan_rows(const struct convt *c, const struct isa *isa, int thread
     return (size_t)(r.packed + (r.products + r.phases + 16) * threads) * sizeof(float);
 }
 
+static const struct nt *bias_of(const struct op *op)
+{
+    return kernel_in(op, op->kernel->kind == KERNEL_convtpads ? 3 : 2);
+}
+
 int convtranspose_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0), *wt = kernel_in(op, 1), *bias = kernel_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *wt = kernel_in(op, 1), *bias = bias_of(op);
+    uint32_t pads = op->kernel->kind == KERNEL_convtpads ? 2 : 0;
     struct convt *c = kernel_new_state(op, sizeof(*c));
     struct shape s;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
@@ -62,10 +68,14 @@ int convtranspose_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = kernel_want(op, 1, TYPE_BIT(in->type), err);
     if (!rc && bias)
-        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, pads ? 3 : 2, TYPE_BIT(in->type), err);
+    if (!rc && pads && kernel_in(op, pads))
+        rc = kernel_want(op, pads, TYPE_BIT(TENSOR_I64), err);
     if (rc)
         return rc;
-    rc = window_conv_transpose(&c->w, op, &in->shape, &wt->shape, &s, err);
+    if (pads && kernel_in(op, pads) && !kernel_data(op, pads))
+        return NEED_DATA;
+    rc = window_conv_transpose(&c->w, op, &in->shape, &wt->shape, pads, &s, err);
     if (rc)
         return rc;
     c->groups = node_attr_int(op->node, "group", 1);
@@ -100,7 +110,7 @@ static inline int64_t from(const struct window *w, int d, int64_t o, int64_t k)
         const T *in = (const T *)kernel_in(j->op, 0)->data + (n * c->ic + g * icg) * plane;     \
         const T *wt = (const T *)kernel_in(j->op, 1)->data + (g * icg * ocg + oc % ocg) * taps; \
         T *out = (T *)kernel_out(j->op, 0)->data + i * cols;                                    \
-        T b = kernel_in(j->op, 2) ? ((const T *)kernel_in(j->op, 2)->data)[oc] : 0;             \
+        T b = bias_of(j->op) ? ((const T *)bias_of(j->op)->data)[oc] : 0;                       \
         for (int64_t pos = 0; pos < cols; pos++)                                                \
             out[pos] = b;                                                                       \
         for (int64_t ch = 0; ch < icg; ch++)                                                    \
@@ -199,7 +209,7 @@ static void apart_row(const struct rows_job *j, int64_t oc, int64_t z, int64_t y
     const float *first = products + k * plane + at;
 
     interleave(out, first, first + plane, w->stride[2], plane, w->out[2],
-               kernel_in(j->op, 2) ? ((const float *)kernel_in(j->op, 2)->data)[oc] : 0);
+               bias_of(j->op) ? ((const float *)bias_of(j->op)->data)[oc] : 0);
 }
 
 static bool is_apart(const struct window *w)
@@ -223,7 +233,7 @@ static void one_row(const struct rows_job *j, int64_t oc, int64_t z, int64_t y,
         (const float *)kernel_in(j->op, 1)->data + (j->group * icg * ocg + oc % ocg) * taps;
     float *out = (float *)kernel_out(j->op, 0)->data +
                  ((j->image * c->oc + oc) * w->out[0] * w->out[1] + z * w->out[1] + y) * w->out[2];
-    float bias = kernel_in(j->op, 2) ? ((const float *)kernel_in(j->op, 2)->data)[oc] : 0;
+    float bias = bias_of(j->op) ? ((const float *)bias_of(j->op)->data)[oc] : 0;
 
     memset(phases, 0, (size_t)(each * s) * sizeof(float));
     for (int64_t k = 0; k < w->kernel[0] * w->kernel[1]; k++) {
@@ -258,7 +268,7 @@ static void long_row(const struct rows_job *j, int64_t oc)
     const float *wt =
         (const float *)kernel_in(j->op, 1)->data + (j->group * icg * ocg + oc % ocg) * k;
     float *out = (float *)kernel_out(j->op, 0)->data + (j->image * c->oc + oc) * w->out[2];
-    float bias = kernel_in(j->op, 2) ? ((const float *)kernel_in(j->op, 2)->data)[oc] : 0;
+    float bias = bias_of(j->op) ? ((const float *)bias_of(j->op)->data)[oc] : 0;
 
     for (int64_t x = 0; x < w->out[2]; x++)
         out[x] = bias;
@@ -363,4 +373,14 @@ int convtranspose_run(struct op *op, opm_error *err)
     else
         pool_for(kernel_pool(op), j.c->n * j.c->oc, 1, convt_part, &j);
     return 0;
+}
+
+int convtpads_prepare(struct op *op, opm_error *err)
+{
+    return convtranspose_prepare(op, err);
+}
+
+int convtpads_run(struct op *op, opm_error *err)
+{
+    return convtranspose_run(op, err);
 }

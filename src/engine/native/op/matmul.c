@@ -1,4 +1,4 @@
-/* matmul.c -- MatMul, Gemm, and com.microsoft's FusedMatMul. */
+/* matmul.c -- MatMul, Gemm, and com.microsoft's FusedMatMul and MatMulInteger16. */
 #include "engine/native/isa/half.h"
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/broadcast.h"
@@ -170,32 +170,23 @@ static int prepare_other(struct op *op, opm_error *err)
     return kernel_const(op, 1) && !kernel_data(op, 1) ? kernel_nomem(op, err) : 0;
 }
 
-int matmul_prepare(struct op *op, opm_error *err)
+/* Sizes and strides of a product of operands by NumPy's rules, and the shape of its result. */
+static int plain_shapes(struct op *op, struct matmul *s, struct shape *out, opm_error *err)
 {
-    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1);
-    struct matmul *s = matmul_state(op);
-    struct shape sa, sb, out;
+    struct shape sa = kernel_in(op, 0)->shape, sb = kernel_in(op, 1)->shape;
     struct view v;
-    int rc = kernel_want(op, 0, TYPES_MATMUL, err);
+    int rc;
 
-    if (!s)
-        return kernel_nomem(op, err);
-    if (!rc)
-        rc = kernel_want(op, 1, TYPE_BIT(a->type), err);
-    if (rc)
-        return rc;
-    sa = a->shape;
-    sb = b->shape;
     if (op->turned_b) {
-        sb.dim[0] = b->shape.dim[1];
-        sb.dim[1] = b->shape.dim[0];
+        sb.dim[0] = kernel_in(op, 1)->shape.dim[1];
+        sb.dim[1] = kernel_in(op, 1)->shape.dim[0];
     }
     view_begin(&v, op, err);
-    rc = matmul_shape(&v.base, &sa, &sb, &out);
+    rc = matmul_shape(&v.base, &sa, &sb, out);
     view_end(&v);
     if (rc)
         return rc;
-    s->batch = out;
+    s->batch = *out;
     s->batch.rank -= (sa.rank > 1) + (sb.rank > 1);
     if (sa.rank == 1) {
         sa.rank = 2;
@@ -232,11 +223,50 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->bcs = op->turned_b ? s->k : 1;
     s->acs = 1;
     s->alpha = s->beta = 1;
-    rc = kernel_set(op, 0, a->type, &out, err);
+    return 0;
+}
+
+int matmul_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *a = kernel_in(op, 0);
+    struct matmul *s = matmul_state(op);
+    struct shape out;
+    int rc = kernel_want(op, 0, TYPES_MATMUL, err);
+
+    if (!s)
+        return kernel_nomem(op, err);
+    if (!rc)
+        rc = kernel_want(op, 1, TYPE_BIT(a->type), err);
+    if (!rc)
+        rc = plain_shapes(op, s, &out, err);
+    if (!rc)
+        rc = kernel_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
         rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : prepare_other(op, err);
+    return rc;
+}
+
+#define TYPES_16 (TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_U16))
+
+/* MatMulInteger16: A is widened first, behind the memory for the product, B where it is packed. */
+int matmul16_prepare(struct op *op, opm_error *err)
+{
+    struct matmul *s = matmul_state(op);
+    struct shape out;
+    int rc = s ? kernel_want(op, 0, TYPES_16, err) : kernel_nomem(op, err);
+
+    if (!rc)
+        rc = kernel_want(op, 1, TYPES_16, err);
+    if (!rc)
+        rc = plain_shapes(op, s, &out, err);
+    if (!rc)
+        rc = kernel_set(op, 0, TENSOR_I32, &out, err);
+    if (!rc)
+        rc = prepare_other(op, err);
+    if (!rc)
+        op->scratch_bytes += (size_t)kernel_in(op, 0)->count * sizeof(int32_t);
     return rc;
 }
 
@@ -493,6 +523,7 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
 }
 
 struct other_job {
+    const struct op *op;
     const struct matmul *s;
     struct product p;
     char *room;
@@ -502,31 +533,33 @@ static void other_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct other_job *j = arg;
     const struct matmul *s = j->s;
-    int64_t panels = product_panels(&j->p), w = (int64_t)nt_width(j->p.type);
+    int64_t panels = product_panels(&j->p), w = (int64_t)nt_width(j->p.type),
+            bw = (int64_t)nt_width(kernel_in(j->op, 1)->type);
 
     for (int64_t i = begin; i < end; i++) {
         int64_t item = i / panels;
         struct product p = j->p;
 
         p.a = (const char *)p.a + batch_matrix(s, s->a_batch, item) * w;
-        p.b = (const char *)p.b + batch_matrix(s, s->b_batch, item) * w;
+        p.b = (const char *)p.b + batch_matrix(s, s->b_batch, item) * bw;
         p.c = (char *)p.c + item * s->m * s->n * w;
         product_panel(&p, i % panels, j->room + (size_t)thread * product_room(p.isa));
     }
 }
 
-static void run_other(struct op *op)
+static void run_other(struct op *op, const void *a, enum tensor_type narrow)
 {
     const struct matmul *s = op->state;
-    struct other_job j = { .s = s, .room = op->scratch };
+    struct other_job j = { .op = op, .s = s, .room = op->scratch };
 
     j.p = (struct product){ .isa = kernel_isa(op),
-                            .type = kernel_in(op, 0)->type,
+                            .type = kernel_out(op, 0)->type,
                             .m = s->m,
                             .n = s->n,
                             .k = s->k,
-                            .a = kernel_in(op, 0)->data,
+                            .a = a,
                             .b = kernel_in(op, 1)->data,
+                            .narrow = narrow,
                             .ars = s->ars,
                             .aks = s->acs,
                             .brs = s->brs,
@@ -544,7 +577,38 @@ int matmul_run(struct op *op, opm_error *err)
     if (kernel_in(op, 0)->type == TENSOR_F32)
         run_f32(op, NULL, NULL);
     else
-        run_other(op);
+        run_other(op, kernel_in(op, 0)->data, TENSOR_NONE);
+    return 0;
+}
+
+struct widen_job {
+    const struct nt *from;
+    int32_t *to;
+};
+
+static void widen_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct widen_job *j = arg;
+
+    (void)thread;
+    if (j->from->type == TENSOR_I16)
+        for (int64_t i = begin; i < end; i++)
+            j->to[i] = ((const int16_t *)j->from->data)[i];
+    else
+        for (int64_t i = begin; i < end; i++)
+            j->to[i] = ((const uint16_t *)j->from->data)[i];
+}
+
+int matmul16_run(struct op *op, opm_error *err)
+{
+    struct pool *pool = kernel_pool(op);
+    struct widen_job a = { kernel_in(op, 0), NULL };
+
+    (void)err;
+    a.to = (int32_t *)((char *)op->scratch +
+                       product_room(kernel_isa(op)) * (size_t)pool_threads(pool));
+    pool_for(pool, a.from->count, 16384, widen_part, &a);
+    run_other(op, a.to, kernel_in(op, 1)->type);
     return 0;
 }
 
@@ -601,7 +665,7 @@ int gemm_run(struct op *op, opm_error *err)
     float *scaled = NULL;
 
     if (kernel_in(op, 0)->type != TENSOR_F32) {
-        run_other(op);
+        run_other(op, kernel_in(op, 0)->data, TENSOR_NONE);
         if (s->n)
             gemm_tail(op, s);
         return 0;

@@ -661,12 +661,18 @@ int regex_new(struct regex **out, const char *pattern, size_t len, const char **
     if (!s.rc)
         emit(&s, root, 0);
     code_add(&s, CODE_MATCH, 0, 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         r->list[i] = mem_calloc(r->ncode + 1, sizeof(**r->list));
+        r->from[i] = mem_calloc(r->ncode + 1, sizeof(**r->from));
+    }
     r->mark = mem_calloc(r->ncode + 1, sizeof(*r->mark));
     r->stack = mem_calloc(2 * r->ncode + 2, sizeof(*r->stack));
-    if (!r->list[0] || !r->list[1] || !r->mark || !r->stack)
+    r->ascii = mem_calloc(2 * r->ncode + 2, sizeof(*r->ascii));
+    if (!r->list[0] || !r->list[1] || !r->from[0] || !r->from[1] || !r->mark || !r->stack ||
+        !r->ascii)
         fail(&s, OPM_ENOMEM, "out of memory");
+    if (!s.rc)
+        regex_index(r);
     mem_free(r->node);
     r->node = NULL;
     if (s.rc) {
@@ -685,9 +691,12 @@ void regex_free(struct regex *r)
     mem_free(r->range);
     mem_free(r->node);
     mem_free(r->code);
-    mem_free(r->list[0]);
-    mem_free(r->list[1]);
+    for (int i = 0; i < 2; i++) {
+        mem_free(r->list[i]);
+        mem_free(r->from[i]);
+    }
     mem_free(r->mark);
     mem_free(r->stack);
+    mem_free(r->ascii);
     mem_free(r);
 }

@@ -30,6 +30,15 @@ struct regex {
     /* For the match: two lists of states, which states are in the one that is filled (by its
      * number), states still to be followed. */
     uint32_t *list[2], *mark, *stack;
+    uint32_t round;
+    /* For a search: where the match that a state of either list is on the way to began; by two
+     * numbers for each instruction, which of 128 characters a class has; likewise which of them
+     * a match may begin with. */
+    size_t *from[2];
+    uint64_t *ascii, first[2];
 };
+
+/* Fill in ascii and first, once the program is there. */
+void regex_index(struct regex *r);
 
 #endif

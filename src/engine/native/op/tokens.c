@@ -1,5 +1,5 @@
 /* tokens.c -- what models of speech and text have around their layers: com.microsoft's
- * NGramRepeatBlock, UnfoldTensor, DynamicTimeWarping and MurmurHash3. */
+ * NGramRepeatBlock, UnfoldTensor, DynamicTimeWarping, MurmurHash3 and BifurcationDetector. */
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -237,5 +237,123 @@ int murmur_run(struct op *op, opm_error *err)
     else
         for (int64_t i = 0; i < in->count; i++)
             out[i] = murmur((const uint8_t *)in->data + (size_t)i * 8, 8, seed);
+    return 0;
+}
+
+/* -- BifurcationDetector: a source, tokens so far, where in the source they go on, and tokens that
+ * were predicted from there on at once. As far as these are the source's, and one more, they are
+ * taken over. -- */
+
+enum { BIF_SOURCE, BIF_TOKENS, BIF_AT, BIF_PREDICTED };
+
+static int bifurcation_check(const struct op *op, opm_error *err)
+{
+    const struct nt *at;
+    int64_t least = node_attr_int(op->node, "min_ngram_size", 0);
+    int rc = 0;
+
+    for (uint32_t i = 0; i < 4 && !rc; i++)
+        if (i < BIF_PREDICTED || kernel_in(op, i))
+            rc = kernel_want(op, i, TYPE_BIT(TENSOR_I64), err);
+    if (rc)
+        return rc;
+    at = kernel_in(op, BIF_AT);
+    if (least < 1 || node_attr_int(op->node, "max_ngram_size", 0) < least)
+        return kernel_fail(op, OPM_EINVAL, err, "attributes min_ngram_size and max_ngram_size");
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != BIF_AT && kernel_in(op, i) && kernel_in(op, i)->shape.rank != 1)
+            return kernel_fail(op, OPM_EINVAL, err, "input %u is no list", i);
+    return at->count == 1 ? 0 : kernel_fail(op, OPM_EINVAL, err, "input 2 is not one number");
+}
+
+/* How many of the predicted tokens are taken over. */
+static int bifurcation(const struct op *op, int64_t *taken, opm_error *err)
+{
+    const struct nt *source = kernel_in(op, BIF_SOURCE), *predicted = kernel_in(op, BIF_PREDICTED);
+    int64_t at = nt_int(kernel_in(op, BIF_AT), 0), n = 0;
+    const int64_t *want, *have;
+
+    *taken = 0;
+    if (!predicted)
+        return 0;
+    want = source->data;
+    have = predicted->data;
+    if (at < 0 || at > source->count || predicted->count != source->count - at + 1)
+        return kernel_fail(op, OPM_EINVAL, err, "%lld predicted tokens from place %lld of %lld on",
+                           (long long)predicted->count, (long long)at, (long long)source->count);
+    while (n < source->count - at && have[n] == want[at + n])
+        n++;
+    *taken = n + 1;
+    return 0;
+}
+
+int bifurcation_prepare(struct op *op, opm_error *err)
+{
+    int64_t taken;
+    struct shape s = { 1, { 0 } };
+    int rc = bifurcation_check(op, err);
+
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < 4; i++)
+        if (kernel_in(op, i) && !kernel_data(op, i))
+            return NEED_DATA;
+    rc = bifurcation(op, &taken, err);
+    if (rc)
+        return rc;
+    s.dim[0] = kernel_in(op, BIF_TOKENS)->count + taken;
+    rc = kernel_set(op, 0, TENSOR_I64, &s, err);
+    return rc ? rc : kernel_set(op, 1, TENSOR_I64, &kernel_in(op, BIF_AT)->shape, err);
+}
+
+/* Where n of the tokens are in list[from..count), the first time; -1: nowhere. */
+static int64_t find_run(const int64_t *list, int64_t from, int64_t count, const int64_t *tokens,
+                        int64_t n)
+{
+    for (int64_t i = from; i + n <= count; i++)
+        if (list[i] == tokens[0] && memcmp(list + i, tokens, (size_t)n * sizeof(*tokens)) == 0)
+            return i;
+    return -1;
+}
+
+/* The place in the source behind the last tokens, if they are there but once: so many of them as it
+ * takes, from the fewest to the most. -1: none. */
+static int64_t goes_on_at(const struct op *op, const int64_t *tokens, int64_t count)
+{
+    const struct nt *source = kernel_in(op, BIF_SOURCE);
+    const int64_t *list = source->data;
+    int64_t most = MIN(node_attr_int(op->node, "max_ngram_size", 0), count), found = -1;
+
+    for (int64_t n = node_attr_int(op->node, "min_ngram_size", 0); n <= most; n++) {
+        const int64_t *tail = tokens + count - n;
+        int64_t first = find_run(list, 0, source->count, tail, n);
+
+        if (first < 0)
+            break;
+        found = first + n;
+        if (found >= source->count)
+            break;
+        if (find_run(list, first + 1, source->count, tail, n) >= 0)
+            found = -1;
+    }
+    return found;
+}
+
+int bifurcation_run(struct op *op, opm_error *err)
+{
+    const struct nt *tokens = kernel_in(op, BIF_TOKENS);
+    struct nt *out = kernel_out(op, 0), *at = kernel_out(op, 1);
+    int64_t taken;
+    int rc = bifurcation(op, &taken, err);
+
+    if (rc)
+        return rc;
+    if (tokens->count)
+        memcpy(out->data, tokens->data, tokens->bytes);
+    if (taken)
+        memcpy((int64_t *)out->data + tokens->count, kernel_in(op, BIF_PREDICTED)->data,
+               (size_t)taken * sizeof(int64_t));
+    if (at)
+        *(int64_t *)at->data = goes_on_at(op, out->data, out->count);
     return 0;
 }

@@ -1,0 +1,158 @@
+"""Families of check_numpy.py: operators of com.microsoft on texts and tokens, masked and padded windows."""
+import itertools
+import pathlib
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
+from ops_cases import MS, Case, c, f  # noqa: E402
+
+RNG = np.random.default_rng(61)
+
+
+def rows_of(texts, tokens, mark, pad):
+    """Rows of tokens of an array of texts, all as long as the longest."""
+    found = [tokens(t) for t in texts.ravel()]
+    most = max(map(len, found))
+    if not most:
+        return np.zeros((*texts.shape, 0), "U1")
+    edge = (["\x02"], ["\x03"]) if mark else ([], [])
+    return np.array([edge[0] + row + edge[1] + [pad] * (most - len(row)) for row in found]).reshape(*texts.shape, -1)
+
+
+def tokens():
+    texts = np.array(["a fine, sunny day", "", "No-one, nowhere", "\u00e9t\u00e9 d'\u00e9t\u00e9 2024", "  spaces   here ", "x"])
+    for given, mark in itertools.product((texts, texts.reshape(3, 2), texts[:1], texts[1:2]), (0, 1)):
+        common = dict(domain=MS, mark=mark, pad_value="#")
+        yield Case("Tokenizer", "", [given], separators=[""], mincharnum=1, **common), [rows_of(given, list, mark, "#")]
+        yield Case("Tokenizer", "", [given], tokenexp=".", mincharnum=1, **common), [rows_of(given, list, mark, "#")]
+        for least in (1, 2, 4):
+            for cuts in ([" "], [",", " "], ["[ ,.']+"], ["nny", "n", " "], ["-|, "]):
+                def split(text, cuts=cuts, least=least):
+                    parts = [text]
+                    for cut in cuts:
+                        parts = [p for part in parts for p in re.split(cut, part) if len(p) >= least]
+                    return parts
+                yield Case("Tokenizer", "", [given], separators=cuts, mincharnum=least, **common), [rows_of(given, split, mark, "#")]
+            for word in ("[a-zA-Z0-9_]+", "[a-z]{2,3}", "\\d+|[A-Z][a-z]+", "\u00e9t", "[^ ]+"):
+                def find(text, word=word, least=least):
+                    return [t for t in re.findall(word, text) if len(t) >= least]
+                if least == 1 or word in ("[a-zA-Z0-9_]+", "[^ ]+"):  # where what is too short has no part that is not
+                    yield Case("Tokenizer", "", [given], tokenexp=word, mincharnum=least, **common), [rows_of(given, find, mark, "#")]
+    # The longest of what begins first, whatever the order of the alternatives.
+    yield Case("Tokenizer", "", [np.array(["abcab ab"])], domain=MS, mark=0, pad_value="", mincharnum=1, tokenexp="ab|abc"), [
+        np.array([["abc", "ab", "ab"]])]
+    yield Case("Tokenizer", "", [np.array(["xaaay"])], domain=MS, mark=0, pad_value="", mincharnum=1, separators=["a|aa|aaa"]), [np.array([["x", "y"]])]
+    # Edges are those of the whole text.
+    yield Case("Tokenizer", "", [np.array(["aab ba"])], domain=MS, mark=0, pad_value="", mincharnum=1, tokenexp="^a|\\bb"), [np.array([["a", "b"]])]
+
+
+def integer16():
+    for (a, b), kinds in itertools.product((((5, 7), (7, 9)), ((1, 40), (40, 33)), ((2, 3, 5, 70), (2, 3, 70, 4)), ((4, 6, 3), (3, 33)), ((7,), (7, 2)),
+                                            ((2, 1, 5, 7), (3, 7, 5)), ((9, 3), (3,)), ((70, 300), (300, 65)), ((0, 3), (3, 4)), ((3, 0), (0, 4))),
+                                           ((np.int16, np.int16), (np.uint16, np.int16))):
+        x, y = (RNG.integers(-9 if k == np.int16 else 0, 2000, s).astype(k) for k, s in zip(kinds, (a, b)))
+        for right in (y, c(y)):
+            yield Case("MatMulInteger16", "", [x, right], domain=MS), [np.matmul(x.astype(np.int64), y.astype(np.int64)).astype(np.int32)]
+    edge = np.full((1, 4), -32768, np.int16)  # wraps, as 32 bits do
+    yield Case("MatMulInteger16", "", [edge, edge.T.copy()], domain=MS), [np.array([[0]], np.int32)]
+
+
+def bifurcation():
+    def want(source, so_far, at, predicted, least, most):
+        taken = 0
+        if predicted is not None:
+            while taken < len(source) - at and predicted[taken] == source[at + taken]:
+                taken += 1
+            so_far = so_far + predicted[:taken + 1]
+        found = -1
+        for n in range(least, min(most, len(so_far)) + 1):
+            places = [i for i in range(len(source) - n + 1) if source[i:i + n] == so_far[-n:]]
+            if not places:
+                break
+            found = places[0] + n
+            if found >= len(source):
+                break
+            if len(places) > 1:
+                found = -1
+        return so_far, found
+
+    source = [1, 5, 3, 4, 2, 5, 3, 9, 8]
+    cases = [(source, [1, 5], 2, [3, 4, 2, 5, 3, 9, 8, 7], 1, 3), (source, [1, 5], 2, [3, 4, 7, 5, 3, 9, 8, 7], 1, 3),
+             (source, [7, 5], 0, None, 1, 3), (source, [2, 5, 3], 0, None, 1, 3), (source, [2, 5, 3], 0, None, 1, 2), (source, [5, 3, 9], 9, [4], 2, 5),
+             (source, [], 8, [8, 1], 1, 4), (source, [3], 8, [2, 8], 1, 4), ([], [1, 2], 0, [3], 1, 2), (source, [9], 0, [1] + source[1:] + [6], 1, 1),
+             ([6] * 12, [6, 6], 4, [6] * 9, 1, 8), (source, [2, 9, 8], 0, None, 2, 9)]
+    cases += [(list(s), list(t), 0, None, 1, 4) for s, t in ((RNG.integers(0, 3, 20).tolist(), RNG.integers(0, 3, 6).tolist()) for _ in range(8))]
+    for source, so_far, at, predicted, least, most in cases:
+        inputs = [np.array(v, np.int64) for v in (source, so_far, at)] + ([np.array(predicted, np.int64)] if predicted is not None else [])
+        out, found = want(source, so_far, at, predicted, least, most)
+        yield Case("BifurcationDetector", "", inputs, domain=MS, outputs=2, min_ngram_size=least, max_ngram_size=most), [
+            np.array(out, np.int64), np.array(found, np.int64)]
+
+
+def masked_pool():
+    for shape, planes, kernel, stride, pads in (((1, 1, 9), (1, 1), [3], [2], [1, 1]), ((2, 3, 7, 8), (1, 1), [2, 3], [1, 2], [0, 1, 1, 1]),
+                                                ((2, 3, 7, 8), (2, 3), [3, 3], [2, 2], [0] * 4), ((1, 4, 6, 5), (1, 2), [2, 2], [2, 2], [0] * 4),
+                                                ((1, 2, 4, 5, 6), (1, 1), [2, 2, 3], [2, 1, 2], [0] * 6)):
+        x, mask = f(*shape), (RNG.random((*planes, *shape[2:])) < .8).astype(np.int32)
+        mask[..., 0] = 0
+        n = len(kernel)
+        size = [(shape[2 + i] + pads[i] + pads[n + i] - kernel[i]) // stride[i] + 1 for i in range(n)]
+        y = np.full((*shape[:2], *size), np.finfo(np.float32).min, np.float32)
+        flat = mask.reshape(-1, *shape[2:])
+        for b, ch, *at in np.ndindex(y.shape):
+            keep = flat[(b * shape[1] + ch) % len(flat)]
+            lo = [at[i] * stride[i] - pads[i] for i in range(n)]
+            spans = [range(max(lo[i], 0), min(lo[i] + kernel[i], shape[2 + i])) for i in range(n)]
+            for row in itertools.product(*spans[:-1]):
+                for last in spans[-1]:
+                    place = (*row, last)
+                    if not keep[place] and (n == 1 or any(place)):
+                        break
+                    y[(b, ch, *at)] = max(y[(b, ch, *at)], x[(b, ch, *place)])
+        yield Case("MaxpoolWithMask", "", [x, mask], domain=MS, kernel_shape=kernel, strides=stride, pads=pads), [y]
+
+
+def moving_pads():
+    for (shape, weights, group, stride, dilation, pads, extra), biased in itertools.product(
+            (((1, 3, 5), (3, 4, 3), 1, [2], [1], [1, 0], [1]), ((2, 4, 5, 6), (4, 3, 3, 2), 1, [2, 1], [1, 2], [1, 0, 1, 2], [0, 0]),
+             ((1, 6, 4, 4), (6, 2, 4, 4), 2, [2, 2], [1, 1], [1, 1, 1, 1], [0, 0]), ((1, 2, 3, 4), (2, 5, 2, 2), 1, [2, 2], [1, 1], None, [0, 1]),
+             ((1, 8, 7, 9), (8, 8, 3, 3), 1, [1, 1], [1, 1], [2, 0, 0, 1], [0, 0])), (0, 1)):
+        x, w, b = f(*shape), f(*weights), f(weights[1] * group)
+        n, icg = len(stride), weights[0] // group
+        p = pads or [0] * (2 * n)
+        full = [(shape[2 + i] - 1) * stride[i] + (weights[2 + i] - 1) * dilation[i] + 1 + extra[i] for i in range(n)]
+        y = np.zeros((shape[0], weights[1] * group, *full))
+        for ch, *at in np.ndindex(shape[1], *shape[2:]):
+            g = ch // icg
+            for tap in np.ndindex(*weights[2:]):
+                place = tuple(at[i] * stride[i] + tap[i] * dilation[i] for i in range(n))
+                value = x[(slice(None), ch, *at)].astype(float)
+                y[(slice(None), slice(g * weights[1], (g + 1) * weights[1]), *place)] += value[:, None] * w[(ch, slice(None), *tap)]
+        y = y[(..., *[slice(p[i], full[i] - p[n + i]) for i in range(n)])] + (b.reshape(-1, *[1] * n) if biased else 0)
+        for wrap in (c, lambda v: v):
+            inputs = [x, c(w), None if pads is None else wrap(np.array(pads, np.int64)), c(b)]
+            yield Case("ConvTransposeWithDynamicPads", "", inputs if biased else inputs[:2 if pads is None else 3], domain=MS, strides=stride,
+                       dilations=dilation, group=group, output_padding=extra, kernel_shape=list(weights[2:])), [y]
+
+
+def word_conv():
+    for words, length, size, filters, width in ((5, 8, 3, 4, 2), (1, 1, 5, 7, 1), (40, 12, 16, 50, 5), (9, 4, 8, 33, 4)):
+        table, w, b = f(30, size), f(filters, 1, width, size), f(filters)
+        chars = np.zeros((words, length), np.int32)
+        for i in range(words):
+            n = RNG.integers(0, length + 1)
+            chars[i, :n] = RNG.integers(1, 30, n)
+        y = np.zeros((words, filters))
+        for i, word in enumerate(chars):
+            n = int((word > 0).sum()) if word[0] > 0 else 0
+            if n:
+                v = table[word[:max(n, width)]].astype(float)
+                y[i] = np.tanh(np.max([np.einsum("fks,ks->f", w[:, 0], v[k:k + width]) + b for k in range(len(v) - width + 1)], 0))
+        for wrap in (c, lambda v: v):
+            yield Case("WordConvEmbedding", "", [chars, wrap(w), wrap(b), wrap(table)], domain=MS), [y]
+
+
+FAMILIES = {tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17}
