@@ -280,7 +280,7 @@ def around():
 
 
 def decoders():
-    """What is made of text, and windows with more than windows have."""
+    """What is made of text, and attention of one new token."""
     lines = np.array([" ".join(WORDS[RNG.integers(0, len(WORDS), 12)]) for _ in range(200)])
     common = dict(domain=MS, mark=0, pad_value="", mincharnum=1, then=("Shape", []))
     yield Case("Tokenizer", "200 lines at spaces", [lines], separators=[" "], **common)
@@ -297,6 +297,24 @@ def decoders():
     yield Case("ConvTransposeWithDynamicPads", "1x64x28x28 by 64x32x4x4", [f(1, 64, 28, 28), c(f(64, 32, 4, 4)), ci(1, 1, 1, 1), c(f(32))],
                domain=MS, strides=[2, 2], kernel_shape=[4, 4], output_padding=[0, 0], dilations=[1, 1])
     yield Case("WordConvEmbedding", "128 words of 16", [ints(np.int32, 1, 100, 128, 16), c(f(100, 1, 3, 16)), c(f(100)), c(f(100, 16))], domain=MS)
+    for batch, room in ((1, 448), (4, 1500)):
+        heads, width, past = 8, 64, room - 20
+        rows = [f(batch, 1, heads * width) for _ in range(3)]
+        cache = [f(batch, heads, room, width) for _ in range(2)]
+        yield Case("DecoderMaskedMultiHeadAttention", f"{batch}x512 of 8 after {past}", [*rows, None, None, *cache, c(np.array([past], np.int32))],
+                   domain=MS, outputs=3, num_heads=heads, past_present_share_buffer=1)
+        came = ints(np.int32, 0, batch, 1, batch, room)
+        yield Case("DecoderMaskedMultiHeadAttention", f"{batch}x512 of 8 after {past}, beams",
+                   [*rows, None, None, *cache, c(np.array([past], np.int32)), c(np.array([batch], np.int32)), came],
+                   domain=MS, outputs=3, num_heads=heads, past_present_share_buffer=1)
+        yield Case("DecoderMaskedMultiHeadAttention", f"{batch}x512 of 8 over {room}", [rows[0], *cache], domain=MS, num_heads=heads)
+    for rows in (1, 512):
+        kept = np.tril(np.eye(8, dtype=bool) | np.eye(8, k=-1, dtype=bool) | (np.arange(8) % 4 == 0))
+        table, columns = np.append(0, np.cumsum(kept.sum(1)))[None], np.nonzero(kept)[1][None]
+        yield Case("SparseAttention", f"1x{rows}x512 of 8, blocks of 64", [f(1, rows, 512), f(1, rows, 256), f(1, rows, 256), f(1, 4, 512, 64), f(1, 4, 512, 64),
+                                                                   c(table.astype(np.int32)), c(columns.astype(np.int32)), np.array([512], np.int32),
+                                                                   np.array([512], np.int32)],
+                   domain=MS, outputs=3, num_heads=8, kv_num_heads=4, sparse_block_size=64)
 
 
 FAMILIES = (sequence, control, words, random, newer, learned, contrib_plain, contrib_quantized, experts, around, decoders)

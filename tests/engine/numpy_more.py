@@ -1,4 +1,4 @@
-"""Families of check_numpy.py: operators of com.microsoft on texts and tokens, masked and padded windows."""
+"""Families of check_numpy.py: operators of com.microsoft on texts and tokens, masked and padded windows, decoders' attention."""
 import itertools
 import pathlib
 import re
@@ -155,4 +155,109 @@ def word_conv():
             yield Case("WordConvEmbedding", "", [chars, wrap(w), wrap(b), wrap(table)], domain=MS), [y]
 
 
-FAMILIES = {tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17}
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def decoder():
+    """One new token; caches with room for more, beams that took over each other's tokens."""
+    for (batch, beams, heads, width, room, past), packed, biased, masked, added, scale in itertools.product(
+            ((1, 1, 2, 8, 7, 3), (2, 1, 3, 16, 9, 8), (2, 3, 2, 5, 12, 6), (1, 4, 1, 20, 5, 0)), (0, 1), (0, 1), (0, 1), (0, 1), (0., .3)):
+        n, hidden, total = batch * beams, heads * width, past + 1
+        rows = f(n, 3, hidden)
+        bias = f(3 * hidden) if biased else None
+        cache = [f(n, heads, room, width) for _ in range(2)]
+        q, k, v = ((rows[:, i] + (bias[i * hidden:(i + 1) * hidden] if biased else 0)).reshape(n, heads, width).astype(float) for i in range(3))
+        came = RNG.integers(0, beams, (batch, beams, room)).astype(np.int32)
+        present = [x.copy() for x in cache]
+        seen = []
+        for x, new, keep in zip(cache, (k, v), present):
+            keep[:, :, past] = new
+            mine = np.zeros((n, heads, total, width))
+            for r in range(n):
+                for t in range(past):
+                    mine[r, :, t] = x[r // beams * beams + came[r // beams, r % beams, t], :, t]
+            mine[:, :, past] = new
+            seen.append(mine)
+        keep = (RNG.random((n, total)) < .7).astype(np.int32) if masked else None
+        add = f(*((n, heads, 1, total) if added and past % 2 else (1, heads, 1, total))) if added else None
+        scores = np.einsum("bhd,bhtd->bht", q, seen[0]) * (scale or 1 / np.sqrt(width))
+        if masked:
+            scores = scores + np.where(keep > 0, 0, -10000.)[:, None]
+        if added:
+            scores = scores + add[:, :, 0]
+        y = np.einsum("bht,bhtd->bhd", softmax(scores), seen[1]).reshape(n, 1, hidden)
+        inputs = [rows.reshape(n, 1, -1), None, None] if packed else [np.ascontiguousarray(rows[:, i:i + 1]) for i in range(3)]
+        inputs += [keep, add, *cache, np.array([past], np.int32), np.array([beams], np.int32) if beams > 1 else None, came if beams > 1 else None, bias]
+        while inputs[-1] is None:
+            inputs.pop()
+        common = dict(domain=MS, num_heads=heads, past_present_share_buffer=1, **({"scale": scale} if scale else {}))
+        yield Case("DecoderMaskedMultiHeadAttention", "", inputs, outputs=3, **common), [y, *present]
+        if masked == added:
+            yield Case("DecoderMaskedMultiHeadAttention", "", inputs, outputs=4, output_qk=1, **common), [y, *present, scores[:, :, None]]
+        if beams == 1:  # a cache that grows
+            inputs = inputs[:5] + [x[:, :, :past] for x in cache] + [None, None, None, bias]
+            while inputs[-1] is None:
+                inputs.pop()
+            common["past_present_share_buffer"] = 0
+            yield Case("DecoderMaskedMultiHeadAttention", "", inputs, outputs=3, **common), [y, *[x[:, :, :total] for x in present]]
+    for (n, heads, width, keys), masked in itertools.product(((1, 2, 8, 5), (3, 4, 16, 50), (2, 1, 33, 1500)), (0, 1)):
+        q, k, v = f(n, 1, heads * width), f(n, heads, keys, width), f(n, heads, keys, width)
+        keep = (RNG.random((n, keys)) < .7).astype(np.int32)
+        scores = np.einsum("bhd,bhtd->bht", q.reshape(n, heads, width).astype(float), k) / np.sqrt(width)
+        scores = scores + (np.where(keep > 0, 0, -10000.)[:, None] if masked else 0)
+        y = np.einsum("bht,bhtd->bhd", softmax(scores), v).reshape(n, 1, -1)
+        yield Case("DecoderMaskedMultiHeadAttention", "", [q, k, v] + ([keep] if masked else []), domain=MS, num_heads=heads), [y]
+
+
+def turned(x, cos, sin, positions, mixed):
+    """Rows [batch, heads, rows, width] turned by what belongs to their positions [batch, rows]."""
+    half, x = cos.shape[1], x.astype(float)
+    cos, sin, out = cos[positions][:, None], sin[positions][:, None], x.copy()
+    a, b = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if mixed else (slice(0, half), slice(half, 2 * half))
+    out[..., a] = x[..., a] * cos - x[..., b] * sin
+    out[..., b] = x[..., b] * cos + x[..., a] * sin
+    return out
+
+
+def sparse():
+    """Blocks that are seen: the own one, those next to it, and some others, by layout."""
+    for (batch, heads, kv, width, block, blocks, rows, lengths), layouts, packed, turn in itertools.product(
+            ((1, 2, 2, 8, 4, 4, 13, (13,)), (2, 4, 2, 16, 16, 3, 40, (40, 40)), (2, 4, 2, 16, 16, 4, 1, (37, 64)), (1, 4, 1, 32, 64, 4, 200, (200,)),
+             (2, 4, 4, 16, 8, 6, 3, (20, 41)), (2, 2, 1, 16, 16, 8, 20, (33, 128)), (1, 2, 1, 16, 128, 3, 300, (300,))), (1, 2), (0, 1), (0, 1, 2)):
+        if turn and width % 16:
+            continue
+        room, longest = blocks * block, max(lengths)
+        kept = np.tril(RNG.random((layouts, blocks, blocks)) < .4) | np.eye(blocks, dtype=bool)
+        kept |= np.tril(np.triu(np.ones((blocks, blocks), bool), -1))
+        kept[-1, :, 1] &= np.eye(blocks, dtype=bool)[1]
+        table = [np.concatenate([[0], np.cumsum(layer.sum(1))]) for layer in kept]
+        columns = [np.nonzero(layer)[1] for layer in kept]
+        most = max(map(len, columns))
+        columns = np.array([np.pad(x, (0, most - len(x)), constant_values=-1) for x in columns], np.int32)
+        new = [f(batch, rows, h * width) for h in (heads, kv, kv)]
+        cache = [f(batch, kv, room, width) for _ in range(2)]
+        cos, sin = RNG.uniform(-1, 1, (2, room, 8)).astype(np.float32)
+        past = np.array([0 if longest == rows else n - rows for n in lengths])
+        q, k, v = (x.reshape(batch, rows, -1, width).transpose(0, 2, 1, 3) for x in new)
+        if turn:
+            at = past[:, None] + np.arange(rows)
+            q, k = (turned(x, cos, sin, at, turn == 2) for x in (q, k))
+        y, present = np.zeros((batch, rows, heads, width)), [x.copy() for x in cache]
+        for b in range(batch):
+            for x, values in zip(present, (k, v)):
+                x[b, :, past[b]:past[b] + rows] = values[b]
+                x[b, :, past[b] + rows:] = 0  # nothing is there yet
+            for h, i in np.ndindex(heads, rows):
+                p = past[b] + i
+                sees = [t for t in range(p + 1) if kept[h % layouts, p // block, t // block]]
+                scores = present[0][b, h // (heads // kv), sees].astype(float) @ q[b, h, i] / np.sqrt(width)
+                y[b, i, h] = softmax(scores) @ present[1][b, h // (heads // kv), sees]
+        inputs = [np.concatenate(new, -1), None, None] if packed else new
+        inputs = [*inputs, *cache, c(np.array(table, np.int32)), c(columns), np.array([longest], np.int32), np.array(lengths, np.int32)]
+        yield Case("SparseAttention", "", inputs + ([cos, sin] if turn else []), domain=MS, outputs=3, num_heads=heads, kv_num_heads=kv,
+                   sparse_block_size=block, do_rotary=int(turn > 0), rotary_interleaved=int(turn == 2)), [y.reshape(batch, rows, -1), *present]
+
+
+FAMILIES = {tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}

@@ -135,6 +135,12 @@ static void test_footprint(void **state)
           2 * 4 * 3 * 2,
           12 + 24,
           32 },
+        /* 2 x 4 heads, 9 keys: two products of 6, and softmax of 6 */
+        { { "com.microsoft/DecoderMaskedMultiHeadAttention", 1, "2x1x24 2x4x9x6 2x4x9x6",
+            "num_heads=4", "" },
+          8 * 9 * (6 * 4 + 6),
+          192 + 2 * 1728,
+          192 },
         { { "Shape", 13, "2x3", "", "" }, 0, 0, 16 },
         { { "Relu", 13, "Nx3", "", "" }, -1, -1, -1 },
         { { "NonMaxSuppression", 11, "1x6x4 1x1x6", "", "" }, -1, 96 + 24, -1 },

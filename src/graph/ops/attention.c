@@ -138,6 +138,52 @@ int infer_ms_group_query(const struct opview *o)
     return 0;
 }
 
+/* com.microsoft's DecoderMaskedMultiHeadAttention: one row of query, key and value, apart or one
+ * behind the other; past keys and values, how many of these there are. Keys and values of four
+ * dimensions are those of an encoder, and nothing is past. */
+int infer_ms_decoder(const struct opview *o)
+{
+    int64_t heads = op_int(o, "num_heads", DIM_OPEN), past, total = DIM_OPEN;
+    bool packed = !op_has(o, 1), cross = op_rank(o, 1) == 4,
+         shared = op_int(o, "past_present_share_buffer", 0) != 0;
+    struct operand q = operand_of(o, 0, heads), v = operand_of(o, 2, heads);
+    struct shape s = *op_shape(o, 0), present = *op_shape(o, 5), scores;
+
+    if (packed)
+        v.width = share(q.width, 3);
+    if (s.rank == 3)
+        s.dim[2] = dim_mul(heads, v.width);
+    if (present.rank == 4 && !shared)
+        present.dim[2] = dim_add(present.dim[2], 1);
+    if (cross)
+        total = op_dim(o, 1, 2);
+    else if (!shared)
+        total = present.rank == 4 ? present.dim[2] : DIM_OPEN;
+    else if (op_known_int(o, 7, &past) && past >= 0)
+        total = dim_add(past, 1);
+    scores = (struct shape){ 4, { op_dim(o, 0, 0), MAX(heads, (int64_t)DIM_OPEN), 1, total } };
+    op_set(o, 0, op_type(o, 0), &s);
+    op_set(o, 1, op_type(o, 0), &present);
+    op_set(o, 2, op_type(o, 0), &present);
+    op_set(o, 3, op_type(o, 0), &scores);
+    return 0;
+}
+
+/* com.microsoft's SparseAttention: as GroupQueryAttention, and the present keys and values are as
+ * long as the past ones. */
+int infer_ms_sparse(const struct opview *o)
+{
+    int64_t heads = op_int(o, "num_heads", DIM_OPEN), kv = op_int(o, "kv_num_heads", DIM_OPEN);
+    struct shape s = *op_shape(o, 0);
+
+    if (!op_has(o, 1) && s.rank == 3)
+        s.dim[2] = dim_mul(heads, share(s.dim[2], dim_add(heads, dim_mul(kv, 2))));
+    op_set(o, 0, op_type(o, 0), &s);
+    op_same(o, 1, 3);
+    op_same(o, 2, 4);
+    return 0;
+}
+
 /* LinearAttention: query, key, value, all [B, T, heads x width], past state, ...; the present state
  * is [B, heads of keys, width of keys, width of values]. */
 int infer_linear_attention(const struct opview *o)
@@ -241,4 +287,27 @@ int64_t flops_ms_attention(const struct graph *g, const struct node *n, int cost
     return count_add(count_mul(rows, count_mul(count_mul(shape_at(x, 2), hidden), 2)),
                      count_add(count_mul(pairs, count_mul(hidden / 3, 4)),
                                count_mul(count_mul(pairs, heads), 6)));
+}
+
+/* com.microsoft's DecoderMaskedMultiHeadAttention: over all that the cache has room for. */
+int64_t flops_decoder(const struct graph *g, const struct node *n, int cost)
+{
+    const struct value *out = node_out(g, n, 0);
+    const struct shape *keys = node_in_shape(g, n, node_in(g, n, 5) ? 5 : 1);
+    int64_t heads = node_attr_int(n, "num_heads", -1), pairs;
+
+    (void)cost;
+    if (heads < 1 || !out || shape_at(&out->shape, 2) < 0 || keys->rank != 4)
+        return -1;
+    pairs = count_mul(count_mul(shape_at(&out->shape, 0), heads), shape_at(keys, 2));
+    return count_mul(pairs, count_add(count_mul(shape_at(&out->shape, 2) / heads, 4), 6));
+}
+
+/* com.microsoft's SparseAttention: over the blocks that are looked at, which are not known here. */
+int64_t flops_sparse_attention(const struct graph *g, const struct node *n, int cost)
+{
+    (void)g;
+    (void)n;
+    (void)cost;
+    return -1;
 }

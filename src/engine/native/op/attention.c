@@ -310,18 +310,10 @@ static void set_limits(const struct attention *a, const struct attention_call *c
     }
 }
 
-int attention_run_call(struct op *op, const struct attention *a, const struct attention_call *call,
-                       opm_error *err)
+int attention_bring(struct op *op, const struct attention *a, const struct attention_call *call,
+                    struct rows *q, struct rows *k, struct rows *v, opm_error *err)
 {
     char *scratch = op->scratch;
-    struct sdpa core = a->core;
-    struct rows q = call->q, k = call->k, v = call->v, out;
-    struct sdpa_data d = { .mask = call->mask,
-                           .where = call->where,
-                           .sink = call->sink,
-                           .out = kernel_out(op, 0)->data,
-                           .scores = call->scores,
-                           .scratch = scratch + a->at_core };
     struct copy_job j = { op,
                           a,
                           call,
@@ -330,10 +322,13 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
                           call->present_v ? call->present_v : (float *)(scratch + a->at_v),
                           call->past_k && call->past_k == call->present_k };
 
+    *q = call->q;
+    *k = call->k;
+    *v = call->v;
     if (a->copy_q) {
         pool_for(kernel_pool(op), a->batch * a->heads * a->q_len,
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_q_part, &j);
-        q = (struct rows){ j.q, a->heads * a->q_len * a->width, a->q_len * a->width, a->width };
+        *q = (struct rows){ j.q, a->heads * a->q_len * a->width, a->q_len * a->width, a->width };
     }
     if (a->copy_kv) {
         if (j.in_place && a->past != a->total)
@@ -341,10 +336,29 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
                                (long long)a->past, (long long)a->total);
         pool_for(kernel_pool(op), a->batch * a->kv_heads * (j.in_place ? a->kv_len : a->total),
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_kv_part, &j);
-        k = (struct rows){ j.k, a->kv_heads * a->total * a->width, a->total * a->width, a->width };
-        v = (struct rows){ j.v, a->kv_heads * a->total * a->v_width, a->total * a->v_width,
-                           a->v_width };
+        *k = (struct rows){ j.k, a->kv_heads * a->total * a->width, a->total * a->width, a->width };
+        *v = (struct rows){ j.v, a->kv_heads * a->total * a->v_width, a->total * a->v_width,
+                            a->v_width };
     }
+    return 0;
+}
+
+int attention_run_call(struct op *op, const struct attention *a, const struct attention_call *call,
+                       opm_error *err)
+{
+    char *scratch = op->scratch;
+    struct sdpa core = a->core;
+    struct rows q, k, v, out;
+    struct sdpa_data d = { .mask = call->mask,
+                           .where = call->where,
+                           .sink = call->sink,
+                           .out = kernel_out(op, 0)->data,
+                           .scores = call->scores,
+                           .scratch = scratch + a->at_core };
+    int rc = attention_bring(op, a, call, &q, &k, &v, err);
+
+    if (rc)
+        return rc;
     if (kernel_out(op, 0)->count == 0)
         return 0;
     if (a->total == 0) { /* no keys: a product with nothing */

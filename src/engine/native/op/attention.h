@@ -1,5 +1,5 @@
 /* attention.h -- what the operators that compute attention share: Attention of opset 23, and
- * com.microsoft's Attention, MultiHeadAttention and GroupQueryAttention.
+ * com.microsoft's Attention, MultiHeadAttention, GroupQueryAttention and SparseAttention.
  *
  * prepare() fills in the geometry of a struct attention and calls attention_plan(); run() says
  * where the operands are (struct attention_call) and calls attention_run(). Keys and values of
@@ -71,7 +71,11 @@ bool attention_mask_stride(const struct attention *a, const struct shape *s, int
 
 /* Sets op->scratch_bytes. */
 int attention_plan(struct op *op, struct attention *a, opm_error *err);
-/* Into output 0. */
+/* Present keys and values, and copies of the operands where they are wanted; where the operands are
+ * then. */
+int attention_bring(struct op *op, const struct attention *a, const struct attention_call *c,
+                    struct rows *q, struct rows *k, struct rows *v, opm_error *err);
+/* The same, and attention into output 0. */
 int attention_run_call(struct op *op, const struct attention *a, const struct attention_call *c,
                        opm_error *err);
 
@@ -81,6 +85,13 @@ bool attention_key_mask_fits(const struct attention *a, const struct nt *m);
 void attention_key_mask_room(struct attention *a, const struct nt *m, const struct nt *add);
 const float *attention_key_mask(const struct op *op, const struct attention *a, const struct nt *m,
                                 const struct nt *add, int64_t stride[4]);
+
+/* Query, key and value with fewer heads of keys, or all three in one input: the geometry, false if
+ * they do not fit; where they are. */
+bool attention_group_geometry(const struct op *op, struct attention *a);
+void attention_group_rows(const struct op *op, const struct attention *a, struct attention_call *c);
+/* Cosines and sines that a's operands can be turned by. */
+bool attention_turns(const struct attention *a, const struct nt *cos, const struct nt *sin);
 
 /* Turn the first 2 * half numbers of a row; the others, up to width, are copied. */
 void rotary_row(const struct isa *isa, float *to, const float *from, int64_t width,

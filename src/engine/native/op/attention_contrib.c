@@ -268,7 +268,7 @@ enum {
     GQA_VALUE_SCALE
 };
 
-static bool group_geometry(const struct op *op, struct attention *a)
+bool attention_group_geometry(const struct op *op, struct attention *a)
 {
     const struct nt *q = kernel_in(op, 0), *k = kernel_in(op, GQA_KEY),
                     *v = kernel_in(op, GQA_VALUE);
@@ -291,6 +291,29 @@ static bool group_geometry(const struct op *op, struct attention *a)
            attention_shape(&k->shape, a->kv_heads, &len, &a->v_width) && len == a->q_len &&
            a->v_width == a->width && attention_shape(&v->shape, a->kv_heads, &len, &a->v_width) &&
            len == a->q_len && a->v_width == a->width;
+}
+
+void attention_group_rows(const struct op *op, const struct attention *a, struct attention_call *c)
+{
+    const struct nt *q = kernel_in(op, 0);
+
+    if (kernel_in(op, GQA_KEY)) {
+        c->q = attention_rows(q, a->heads);
+        c->k = attention_rows(kernel_in(op, GQA_KEY), a->kv_heads);
+        c->v = attention_rows(kernel_in(op, GQA_VALUE), a->kv_heads);
+        return;
+    }
+    c->q = (struct rows){ q->data, nt_span(&q->shape, 1, 3), a->width, q->shape.dim[2] };
+    c->k = c->v = c->q;
+    c->k.base += a->heads * a->width;
+    c->v.base = c->k.base + a->kv_heads * a->width;
+}
+
+bool attention_turns(const struct attention *a, const struct nt *cos, const struct nt *sin)
+{
+    return cos && sin && cos->type == TENSOR_F32 && sin->type == TENSOR_F32 &&
+           cos->shape.rank == 2 && shape_equal(&cos->shape, &sin->shape) &&
+           cos->shape.dim[0] >= 1 && 2 * cos->shape.dim[1] <= a->width;
 }
 
 static int group_past(struct op *op, struct attention *a, opm_error *err)
@@ -334,7 +357,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     *a = ATTENTION_NONE;
-    if (!group_geometry(op, a))
+    if (!attention_group_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE) || kernel_out(op, 3))
         return kernel_fail(op, OPM_EUNSUPPORTED, err,
@@ -346,9 +369,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
     add = kernel_in(op, GQA_BIAS);
     if (seq->count != a->batch)
         return kernel_fail(op, OPM_EINVAL, err, "lengths do not fit");
-    if (turn && (!cos || !sin || cos->type != TENSOR_F32 || sin->type != TENSOR_F32 ||
-                 cos->shape.rank != 2 || !shape_equal(&cos->shape, &sin->shape) ||
-                 cos->shape.dim[0] < 1 || 2 * cos->shape.dim[1] > a->width))
+    if (turn && !attention_turns(a, cos, sin))
         return kernel_fail(op, OPM_EINVAL, err, "cosines do not fit");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
@@ -373,8 +394,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
 int groupquery_run(struct op *op, opm_error *err)
 {
     const struct attention *a = op->state;
-    const struct nt *q = kernel_in(op, 0), *add = kernel_in(op, GQA_BIAS),
-                    *cos = kernel_in(op, GQA_COS);
+    const struct nt *add = kernel_in(op, GQA_BIAS), *cos = kernel_in(op, GQA_COS);
     struct attention_call c = { .seq = kernel_in(op, GQA_SEQ) };
 
     for (int64_t b = 0; b < a->batch; b++) {
@@ -383,16 +403,7 @@ int groupquery_run(struct op *op, opm_error *err)
         if (n < 0 || n > a->total)
             return kernel_fail(op, OPM_EINVAL, err, "length %lld is out of range", (long long)n);
     }
-    if (kernel_in(op, GQA_KEY)) {
-        c.q = attention_rows(q, a->heads);
-        c.k = attention_rows(kernel_in(op, GQA_KEY), a->kv_heads);
-        c.v = attention_rows(kernel_in(op, GQA_VALUE), a->kv_heads);
-    } else {
-        c.q = (struct rows){ q->data, nt_span(&q->shape, 1, 3), a->width, q->shape.dim[2] };
-        c.k = c.v = c.q;
-        c.k.base += a->heads * a->width;
-        c.v.base = c.k.base + a->kv_heads * a->width;
-    }
+    attention_group_rows(op, a, &c);
     if (kernel_in(op, GQA_PAST)) {
         c.past_k = kernel_in(op, GQA_PAST)->data;
         c.past_v = kernel_in(op, GQA_PAST + 1)->data;
