@@ -109,7 +109,7 @@ def write_file(test, section, folder):
 def environment(bin_dir, folder):
     """What commands see: nothing of the caller's settings that could change what they print."""
     keep = {name: value for name, value in os.environ.items()
-            if name.endswith("SAN_OPTIONS") or name in ("LD_LIBRARY_PATH", "LLVM_PROFILE_FILE")}
+            if name.endswith("SAN_OPTIONS") or name in ("LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "QEMU_CPU")}
     path = [bin_dir, bin_dir / "examples", bin_dir / "tests" / "tools"]
     return {
         **keep,
