@@ -1,5 +1,5 @@
 /* meetings.c -- see meetings.h. */
-#include "analyze/meetings.h"
+#include "analyze/meetings_int.h"
 
 #include "analyze/groups.h"
 #include "analyze/span_class.h"
@@ -256,7 +256,7 @@ static int by_meeting(const void *va, const void *vb)
     return 0;
 }
 
-static bool same_series(const struct arrival *a, const struct arrival *b)
+bool meetings_same_series(const struct arrival *a, const struct arrival *b)
 {
     return a->group == b->group && a->name == b->name && a->num == b->num;
 }
@@ -266,8 +266,8 @@ static void number(struct meetings *m)
     if (m->n)
         qsort(m->at, m->n, sizeof(*m->at), by_series);
     for (size_t i = 0; i < m->n; i++) {
-        bool goes_on =
-            i && same_series(&m->at[i], &m->at[i - 1]) && m->at[i].rank == m->at[i - 1].rank;
+        bool goes_on = i && meetings_same_series(&m->at[i], &m->at[i - 1]) &&
+                       m->at[i].rank == m->at[i - 1].rank;
 
         m->at[i].nth = goes_on ? m->at[i - 1].nth + 1 : 1;
     }
@@ -281,13 +281,15 @@ static int match(struct meetings *m)
     if (!m->n)
         return 0;
     number(m);
+    if (meetings_align(m) < 0)
+        return OPM_ENOMEM;
     qsort(m->at, m->n, sizeof(*m->at), by_meeting);
     m->first = mem_alloc((m->n + 1) * sizeof(*m->first));
     if (!m->first)
         return OPM_ENOMEM;
     for (size_t i = 0, end; i < m->n; i = end) {
-        for (end = i + 1;
-             end < m->n && same_series(&m->at[i], &m->at[end]) && m->at[i].nth == m->at[end].nth;)
+        for (end = i + 1; end < m->n && meetings_same_series(&m->at[i], &m->at[end]) &&
+                          m->at[i].nth == m->at[end].nth;)
             end++;
         if (end - i < 2)
             continue;
@@ -434,19 +436,37 @@ static int take_medians(struct clocks *c, size_t n)
     return rc;
 }
 
+/* Each rank once, the lowest first; *n of them. NULL when out of memory. */
+static int64_t *ranks_of(const struct meetings *m, size_t *n)
+{
+    int64_t *rank = mem_alloc((m->n + 1) * sizeof(*rank));
+
+    *n = 0;
+    for (size_t i = 0; rank && i < m->n; i++)
+        rank[i] = m->at[i].rank;
+    if (rank && m->n)
+        qsort(rank, m->n, sizeof(*rank), by_number);
+    for (size_t i = 0; rank && i < m->n; i++)
+        if (i == 0 || rank[i] != rank[i - 1])
+            rank[(*n)++] = rank[i];
+    return rank;
+}
+
 /* The lowest rank without a clock is the reference of those that it meets, and of whom they meet.
  * Clocks drift, so each stretch of steps has its own difference. */
 static int set_clocks(struct meetings *m)
 {
     struct clocks c = { .reading = mem_alloc((m->n + 1) * sizeof(*c.reading)) };
-    int rc = c.reading ? find_stretches(&c, m) : OPM_ENOMEM;
+    size_t nrank;
+    int64_t *rank = ranks_of(m, &nrank);
+    int rc = c.reading && rank ? find_stretches(&c, m) : OPM_ENOMEM;
 
-    for (size_t i = 0; rc == 0 && i < m->n; i++) {
+    for (size_t i = 0; rc == 0 && i < nrank; i++) {
         size_t n = 1;
 
-        if (u64map_get(&c.ahead, clock_key(m->at[i].rank, STRETCHES_MAX)))
+        if (u64map_get(&c.ahead, clock_key(rank[i], STRETCHES_MAX)))
             continue;
-        rc = u64map_put(&c.ahead, clock_key(m->at[i].rank, STRETCHES_MAX), 0);
+        rc = u64map_put(&c.ahead, clock_key(rank[i], STRETCHES_MAX), 0);
         while (rc == 0 && n) {
             n = read_clocks(m, &c);
             rc = take_medians(&c, n);
@@ -456,6 +476,7 @@ static int set_clocks(struct meetings *m)
         for (size_t k = m->first[i]; k < m->first[i + 1]; k++)
             m->at[k].clock_ns = (int64_t)*clock_at(&c, m->at[k].rank, c.stretch[i]);
     u64map_release(&c.ahead);
+    mem_free(rank);
     mem_free(c.stretch);
     mem_free(c.reading);
     return rc;

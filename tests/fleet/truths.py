@@ -135,7 +135,7 @@ class Simulated:
     def true_late(self):
         out = {}
         for _, _, _, came, _ in self.met():
-            order = sorted(came, key=came.get)
+            order = sorted(came, key=lambda r: (came[r], -r))  # of two at once the first counts as last
             last, before = order[-1], order[-2]
             for rank in came:
                 own = out.setdefault(rank, {"collectives": 0, "last_count": 0, "cost_ns": 0, "late_ns": 0.0, "waited_ns": 0})
@@ -149,7 +149,7 @@ class Simulated:
     def true_heatmap(self):
         out = {(step, rank): [end - begin, None, None] for (rank, step), (begin, end) in self.step.items() if (rank, step) in self.recorded}
         for step, _, _, came, _ in self.met():
-            order = sorted(came, key=came.get)
+            order = sorted(came, key=lambda r: (came[r], -r))  # of two at once the first counts as last
             for rank in came:
                 out[step, rank][1] = (out[step, rank][1] or 0) + came[order[-1]] - came[rank]
                 out[step, rank][2] = out[step, rank][2] or 0
@@ -315,6 +315,32 @@ def one_without(folder):
            ([1], [3]))
 
 
+def gaps(folder):
+    """Collectives that some ranks have no record of, at the start of a step, in it, at its end, and some that only one has: nobody is late by them."""
+    db = folder / "runs.db"
+    for seed in range(8):
+        sim = Simulated(seed, 2 + seed % 5, steps=12, collectives=6, pairs=seed % 2 == 1, late=lambda rank, step: 150 * US if rank == seed % 2 else 0)
+        draw, kept = random.Random(seed), []
+        for at, (step, comm, phase, came, left) in enumerate(sim.meetings):
+            full = min(came) if step % 2 else max(came)  # somebody has all of them
+            lost = {r for r in came if step % 3 == 0 and r != full and draw.random() < 0.3} | ({sim.ranks - 1} if step == 3 and phase == 0 else set())
+            kept.append((step, comm, phase, {r: t for r, t in came.items() if r not in lost}, left))
+        for rank, step in (0, 5), (sim.ranks - 1, 7):  # what had been launched before the step, and ends in it
+            begin = sim.step[rank, step][0] + US
+            kept.append((step, "0", -1, {rank: begin}, {rank: begin + 7 * US}))
+        sim.meetings = kept
+        paths = sim.write(folder / f"job{seed}")
+        add(db, f"job{seed}", paths)
+        try:
+            check_job(db, f"job{seed}", sim)
+        except Failure as why:
+            raise Failure(f"seed {seed}, {sim.ranks} ranks: {why}") from None
+        rows = {r["rank"]: r for r in json.loads(run("query", *paths, "SELECT * FROM stragglers", "--json").stdout)}
+        for rank, own in sim.true_late().items():
+            expect(f"rank {rank} in one process", [rows[rank][c] for c in ("collectives", "last_count", "waited_ns")],
+                   [own[c] for c in ("collectives", "last_count", "waited_ns")])
+
+
 def all_to_all(folder):
     """Exchanges of all with all, by the kernel that sends between two, beside such: all figures, also of one process over all files."""
     db = folder / "runs.db"
@@ -365,4 +391,4 @@ def chance(folder):
     expect("jobs in which the wrong ranks were named", wrong, [])
 
 
-TESTS = (truths, slow_machines, thousand, no_collectives, one_without, all_to_all, saved, chance)
+TESTS = (truths, slow_machines, thousand, no_collectives, one_without, gaps, all_to_all, saved, chance)
