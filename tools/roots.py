@@ -1,8 +1,10 @@
 """roots.py -- minimal Debians in folders, for tools/fresh and tests/install/packages.py.
 
-All of it needs root. What is mounted is in a namespace that ends with the process (apart()).
+All of it needs root, or what as_root() makes of somebody else: root of a user namespace. What is
+mounted is in a namespace that ends with the process (apart()).
 """
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -25,6 +27,26 @@ def call(*command, log=None, **more):
     if done.returncode != 0:
         fail(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout or ''}")
     return done.stdout
+
+
+def as_root():
+    """Somebody who is not root becomes root of a user namespace, with the ids that /etc/subuid grants."""
+    if os.geteuid() == 0:
+        return
+    user = pwd.getpwuid(os.getuid()).pw_name
+    for name in ("/etc/subuid", "/etc/subgid"):
+        path = Path(name)
+        if not path.is_file() or not re.search(rf"^({re.escape(user)}|{os.getuid()}):", path.read_text(),
+                                               re.MULTILINE):
+            fail(f"needs root, or ids for {user} in {name} (usermod --add-subuids, --add-subgids)")
+    if not shutil.which("newuidmap"):
+        fail("needs root, or newuidmap (Debian: uidmap)")
+    os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--map-auto", sys.executable, *sys.argv])
+
+
+def contained():
+    """Whether we are root of a user namespace only: nobody makes devices there."""
+    return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
 
 
 def apt_files():
@@ -61,8 +83,8 @@ def make_base(base, suite, logs):
     shutil.rmtree(base, ignore_errors=True)
     base.mkdir(parents=True)
     print(f"making a minimal Debian ({suite}) in {base}", flush=True)
-    with open(logs / "debootstrap.log", "w") as log:
-        call("debootstrap", "--variant=minbase", suite, base, mirror(suite), log=log)
+    if not apart(bootstrap, base, suite, logs / "debootstrap.log"):
+        fail(f"debootstrap failed; see {logs / 'debootstrap.log'}")
     here = suite in Path("/etc/os-release").read_text()
     for path, text in apt_files():
         # Another release than this machine's has only what debootstrap knows of.
@@ -73,18 +95,34 @@ def make_base(base, suite, logs):
     (base / ".complete").write_text(suite)
 
 
+def bootstrap(base, suite, log):
+    env = dict(os.environ)
+    if contained():
+        (base / "dev").mkdir()
+        call("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", base / "dev")
+        devices(base / "dev")
+        env["container"] = "lxc"  # so that it does not try to make them
+    with open(log, "w") as file:
+        call("debootstrap", "--variant=minbase", suite, base, mirror(suite), log=file, env=env)
+    return True
+
+
+def devices(dev):
+    for name in (*DEVICES, "tty"):
+        (dev / name).touch()
+        call("mount", "--bind", f"/dev/{name}", dev / name)
+
+
 def mount(root):
     """What programs expect of a running system, in a mount namespace that ends with us."""
     # No longer than this process: nothing stays mounted, whatever happens.
-    for path, kind, how in (("proc", "proc", ""), ("sys", "sysfs", "ro"), ("dev", "tmpfs", "mode=755"),
+    for path, kind, how in (("proc", "proc", ""), ("dev", "tmpfs", "mode=755"),
                             ("tmp", "tmpfs", "mode=1777"), ("run", "tmpfs", "mode=755")):
         call("mount", "-t", kind, *(["-o", how] if how else []), kind, root / path)
+    # Of a network that is not ours sysfs shows nothing, so the kernel mounts none.
+    call("mount", *(["--rbind", "/sys"] if contained() else ["-t", "sysfs", "-o", "ro", "sysfs"]), root / "sys")
     dev = root / "dev"
-    for name in DEVICES:
-        (dev / name).touch()
-        call("mount", "--bind", f"/dev/{name}", dev / name)
-    (dev / "tty").touch()
-    call("mount", "--bind", "/dev/tty", dev / "tty")
+    devices(dev)
     for name in ("pts", "shm"):
         (dev / name).mkdir()
     call("mount", "-t", "devpts", "-o", "newinstance,ptmxmode=0666,mode=620,gid=5", "devpts", dev / "pts")
@@ -102,8 +140,8 @@ def prepare(folder, base):
     for name in ("root", "upper", "work"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     done = subprocess.run(["mount", "-t", "overlay", "-o",
-                           f"lowerdir={base},upperdir={folder / 'upper'},workdir={folder / 'work'}",
-                           "overlay", str(root)], capture_output=True)
+                           f"lowerdir={base},upperdir={folder / 'upper'},workdir={folder / 'work'}"
+                           + (",userxattr" if contained() else ""), "overlay", str(root)], capture_output=True)
     if done.returncode != 0 and not (root / "etc").exists():
         call("cp", "-a", f"{base}/.", root)
     return root
