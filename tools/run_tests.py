@@ -93,7 +93,7 @@ def tell(title, results, seconds):
 
 
 def together(*lanes):
-    """Stages that keep one processor busy each: lists of them, as many at a time as there are processors."""
+    """Stages side by side: lists of them, as many at a time as there are processors."""
     def run_lane(lane):
         for title, *work in lane:
             stage(title, *work)
@@ -450,12 +450,12 @@ def stages(args):
     stage("project checks", source_checks)
 
     if stage("build: dev", build, "dev"):
+        # Side by side, because both wait as long as they compute.
         if args.quick:
-            stage("unit tests", ctest, "dev", lambda name, labels: not {"long", "slow"} & set(labels))
-            stage("diff tests", diff, "dev", "--quick")
+            together([("unit tests", ctest, "dev", lambda name, labels: not {"long", "slow"} & set(labels))],
+                     [("diff tests", diff, "dev", "--quick")])
         else:
-            stage("unit tests", ctest, "dev")
-            stage("diff tests", diff, "dev")
+            together([("unit tests", ctest, "dev")], [("diff tests", diff, "dev")])
         # Those that install share the list of what was installed.
         small = [("Python package", python_package, "dev"), ("documents and symbols", build_checks),
                  ("ABI", abi)]
@@ -477,8 +477,7 @@ def stages(args):
         return
 
     if stage("build: asan", build, "asan"):
-        stage("unit tests, asan", ctest, "asan")
-        stage("diff tests, asan", diff, "asan")
+        together([("unit tests, asan", ctest, "asan")], [("diff tests, asan", diff, "asan")])
         together([("web server, asan", server, "asan")],
                  [("Python package, asan", python_package, "asan")])
     else:
