@@ -66,7 +66,7 @@ static void who_could_run_it(void **state)
     static const struct {
         const char *type, *hint;
     } cases[] = {
-        { "com.microsoft:SparseAttention", "--engine onnxruntime could run it" },
+        { "com.microsoft:BeamSearch", "--engine onnxruntime could run it" },
         { "my.company:Thing",
           "no engine has operators of 'my.company'; export the model without them" },
     };
