@@ -1,4 +1,4 @@
-"""Families of check_numpy.py: operators of com.microsoft on texts and tokens, masked and padded windows, decoders' attention."""
+"""Families of check_numpy.py: operators of com.microsoft on texts and tokens, masked and padded windows, decoders' attention and what is around it."""
 import itertools
 import pathlib
 import re
@@ -260,4 +260,30 @@ def sparse():
                    sparse_block_size=block, do_rotary=int(turn > 0), rotary_interleaved=int(turn == 2)), [y.reshape(batch, rows, -1), *present]
 
 
-FAMILIES = {tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}
+def groups():
+    """GroupQueryAttention that looks ahead, and whose rows are normalized before they are turned."""
+    for (batch, heads, kv, width, rows, past, room), causal, normed, turn in itertools.product(
+            ((1, 4, 2, 8, 5, 0, 0), (2, 4, 4, 16, 3, 6, 12), (2, 6, 2, 16, 1, 9, 9), (1, 2, 1, 32, 40, 0, 0)), (0, 1), (0, 1), (0, 1)):
+        new = [f(batch, rows, h * width) for h in (heads, kv, kv)]
+        cache = [f(batch, kv, room, width) for _ in range(2)] if room else [None, None]
+        gains, cos, sin = [f(width), f(width)], f(64, width // 2), f(64, width // 2)
+        q, k, v = (x.reshape(batch, rows, -1, width).transpose(0, 2, 1, 3).astype(float) for x in new)
+        if normed:
+            q, k = (x / np.sqrt((x ** 2).mean(-1, keepdims=True) + .01) * g for x, g in zip((q, k), gains))
+        if turn:
+            at = np.broadcast_to(past + np.arange(rows), (batch, rows))
+            q, k = (turned(x, cos, sin, at, False) for x in (q, k))
+        allk, allv = (np.concatenate([o[:, :, :past], x], 2) if room else x for o, x in zip(cache, (k, v)))
+        scores = np.einsum("bhid,bhjd->bhij", q, np.repeat(allk, heads // kv, 1)) / np.sqrt(width)
+        if causal:
+            scores = np.where(np.arange(past + rows) > past + np.arange(rows)[:, None], -np.inf, scores)
+        y = np.einsum("bhij,bhjd->bihd", softmax(scores), np.repeat(allv, heads // kv, 1)).reshape(batch, rows, -1)
+        lengths = [np.full(batch, past + rows - 1, np.int32), c(np.array(past + rows, np.int32))]
+        inputs = [*new, *cache, *lengths] + ([cos, sin] if turn else [None, None]) + [None] * 5 + (gains if normed else [])
+        while inputs[-1] is None:
+            inputs.pop()
+        yield Case("GroupQueryAttention", "", inputs, domain=MS, outputs=3, num_heads=heads, kv_num_heads=kv, do_rotary=turn, causal=causal,
+                   **({"qk_norm_epsilon": .01} if normed else {})), [y, *([allk, allv] if room <= past + rows else [])]
+
+
+FAMILIES = {groups: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}

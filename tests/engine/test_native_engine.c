@@ -67,6 +67,7 @@ static void who_could_run_it(void **state)
         const char *type, *hint;
     } cases[] = {
         { "com.microsoft:BeamSearch", "--engine onnxruntime could run it" },
+        { "com.microsoft.nchwc:Conv", "--engine onnxruntime could run it" },
         { "my.company:Thing",
           "no engine has operators of 'my.company'; export the model without them" },
     };

@@ -189,7 +189,7 @@ static int64_t position_of(const struct attention *a, const struct attention_cal
     return c->pos ? nt_int(c->pos, b * a->q_len + i) : past_of(a, c, b) + i;
 }
 
-/* One row, with its bias, turned. */
+/* One row, with its bias, normalized, turned. */
 static void copy_row(const struct copy_job *j, int operand, float *to, const float *from,
                      int64_t head, int64_t width, int64_t position)
 {
@@ -200,6 +200,13 @@ static void copy_row(const struct copy_job *j, int operand, float *to, const flo
         kernel_isa(j->op)->binary(B_ADD, to, from, 1, bias + head * width, 1, width);
     else
         memcpy(to, from, (size_t)width * sizeof(*to));
+    if (operand != SDPA_V && c->gain[operand]) {
+        const struct isa *isa = kernel_isa(j->op);
+        float scale = 1 / sqrtf(isa->dot(to, to, width) / (float)width + c->gain_epsilon);
+
+        isa->binary(B_MUL, to, to, 1, c->gain[operand], 1, width);
+        isa->unary(U_AFFINE, to, to, width, scale, 0);
+    }
     if (c->cos && operand != SDPA_V) {
         position = MIN(MAX(position, (int64_t)0), c->positions - 1);
         rotary_row(kernel_isa(j->op), to, to, 2 * c->half, c->cos + position * c->half,

@@ -28,7 +28,7 @@ struct attention {
     int64_t left;     /* >= 0: so many keys before its own at most, ... */
     int64_t right;    /* ... so many after it; -1: all */
     bool sinks;       /* see sdpa.h */
-    bool copy_q;      /* it gets a bias, or is turned */
+    bool copy_q;      /* it gets a bias, is normalized or turned */
     bool copy_kv;     /* likewise, or there is something past or present */
     bool present[2];  /* the copies of K and V are outputs: take no scratch memory */
     int64_t mask[4];  /* dimensions of a mask that is made in scratch memory; 0: none */
@@ -42,8 +42,10 @@ struct attention {
 #define ATTENTION_NONE ((struct attention){ .left = -1, .right = -1 })
 
 struct attention_call {
-    struct rows q, k, v;          /* the new ones */
-    const float *bias[3];         /* of Q, K, V: heads * width floats, or NULL */
+    struct rows q, k, v;  /* the new ones */
+    const float *bias[3]; /* of Q, K, V: heads * width floats, or NULL */
+    const float *gain[2]; /* Q and K: rows are RMS-normalized, by width gains; or NULL */
+    float gain_epsilon;
     const float *past_k, *past_v; /* [batch, kv_heads, past, width], or NULL */
     float *present_k, *present_v; /* [batch, kv_heads, total, width], or NULL: in scratch */
     const float *cos, *sin;       /* turn Q and K: `half` numbers by position; or NULL */

@@ -251,7 +251,8 @@ int contrib_attention_run(struct op *op, opm_error *err)
 }
 
 /* -- GroupQueryAttention: query, key, value, past key, past value, lengths less one, the longest
- * length, cosines, sines, positions, attention bias, sinks -- */
+ * length, cosines, sines, positions, attention bias, sinks, scales of quantized keys and values,
+ * what rows of query and key are normalized by -- */
 
 enum {
     GQA_KEY = 1,
@@ -265,7 +266,8 @@ enum {
     GQA_BIAS,
     GQA_SINK,
     GQA_KEY_SCALE,
-    GQA_VALUE_SCALE
+    GQA_VALUE_SCALE,
+    GQA_GAIN
 };
 
 bool attention_group_geometry(const struct op *op, struct attention *a)
@@ -341,6 +343,16 @@ static int group_past(struct op *op, struct attention *a, opm_error *err)
     return 0;
 }
 
+/* Gains for query and key, or neither. */
+static bool gains_fit(const struct op *op, const struct attention *a)
+{
+    const struct nt *q = kernel_in(op, GQA_GAIN), *k = kernel_in(op, GQA_GAIN + 1);
+
+    return !q && !k ? true
+                    : q && k && q->type == TENSOR_F32 && k->type == TENSOR_F32 &&
+                          q->count == a->width && k->count == a->width;
+}
+
 int groupquery_prepare(struct op *op, opm_error *err)
 {
     struct attention *a = kernel_new_state(op, sizeof(*a));
@@ -362,6 +374,13 @@ int groupquery_prepare(struct op *op, opm_error *err)
     if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE) || kernel_out(op, 3))
         return kernel_fail(op, OPM_EUNSUPPORTED, err,
                            "no kernel for quantized keys and values or for scores");
+    a->causal = node_attr_int(op->node, "causal", 1) != 0;
+    if (node_attr_int(op->node, "sliding_window_cache", 0) ||
+        (!a->causal && node_attr_int(op->node, "local_window_size", -1) > 0))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "no kernel for a cache that slides or a window of what is not causal");
+    if (!gains_fit(op, a))
+        return kernel_fail(op, OPM_EINVAL, err, "gains of query and key do not fit");
     rc = group_past(op, a, err);
     if (rc)
         return rc;
@@ -381,8 +400,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
     a->sinks = sink || node_attr_int(op->node, "smooth_softmax", 0) > 0;
     a->present[0] = kernel_out(op, 1) != NULL;
     a->present[1] = kernel_out(op, 2) != NULL;
-    a->copy_q = turn;
-    a->causal = true;
+    a->copy_q = turn || kernel_in(op, GQA_GAIN);
     a->scale = node_attr_float(op->node, "scale", 0);
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
@@ -410,7 +428,10 @@ int groupquery_run(struct op *op, opm_error *err)
     }
     c.present_k = kernel_out(op, 1) ? kernel_out(op, 1)->data : NULL;
     c.present_v = kernel_out(op, 2) ? kernel_out(op, 2)->data : NULL;
-    if (a->copy_q) {
+    for (uint32_t i = 0; i < 2 && kernel_in(op, GQA_GAIN); i++)
+        c.gain[i] = kernel_in(op, GQA_GAIN + i)->data;
+    c.gain_epsilon = node_attr_float(op->node, "qk_norm_epsilon", 1e-6f);
+    if (node_attr_int(op->node, "do_rotary", 0)) {
         c.cos = cos->data;
         c.sin = kernel_in(op, GQA_SIN)->data;
         c.half = cos->shape.dim[1];

@@ -59,11 +59,12 @@ static int find_missing(struct missing *m, const struct graph *g)
     return rc;
 }
 
-/* ONNX Runtime has all operators of ONNX, which ops.def lists, and its own. Those of other domains
- * come in libraries that nothing here loads. */
+/* ONNX Runtime has all operators of ONNX, which ops.def lists, and its own, those of blocked
+ * channels included, which it saves after optimizing for its machine. Those of other domains come
+ * in libraries that nothing here loads. */
 static bool runtime_has(const struct missing_type *t)
 {
-    if (strcmp(t->domain, "com.microsoft") == 0)
+    if (strcmp(t->domain, "com.microsoft") == 0 || strcmp(t->domain, "com.microsoft.nchwc") == 0)
         return true;
     return (!t->domain[0] || strcmp(t->domain, "ai.onnx") == 0 ||
             strncmp(t->domain, "ai.onnx.", 8) == 0) &&
