@@ -308,6 +308,16 @@ def decoders():
                    [*rows, None, None, *cache, c(np.array([past], np.int32)), c(np.array([batch], np.int32)), came],
                    domain=MS, outputs=3, num_heads=heads, past_present_share_buffer=1)
         yield Case("DecoderMaskedMultiHeadAttention", f"{batch}x512 of 8 over {room}", [rows[0], *cache], domain=MS, num_heads=heads)
+    for rows in (1, 128):
+        wide = [f(1, rows, 4096) for _ in range(2)]
+        yield Case("GatedAdd", f"1x{rows}x4096", [*wide, f(1, rows, 1)], domain=MS)
+        yield Case("GatedRMSNorm", f"1x{rows}x4096 by 128", [wide[0], c(f(128)), wide[1]], domain=MS)
+        yield Case("LinearAttentionGate", f"1x{rows}x32", [f(1, rows, 32), c(f(32)), c(f(32)), f(1, rows, 32)], domain=MS, outputs=2)
+        yield Case("MRotaryEmbedding", f"1x{rows}x2048 of 16", [f(1, rows, 2048), ints(np.int64, 0, 999, 3, 1, rows), c(f(1000, 64)), c(f(1000, 64))],
+                   domain=MS, num_heads=16, mrope_section=[24, 20, 20])
+        yield Case("NGramHashMapping", f"1x{rows} up to 3, 8 heads", [ints(np.int64, 0, 999, 1, rows), c(ints(np.int64, 1, 2**40, 3)),
+                                                                      c(ints(np.int64, 1000, 9999, 16))],
+                   domain=MS, outputs=2, max_ngram_size=3, n_head_per_ngram=8, pad_id=0)
     for rows in (1, 512):
         kept = np.tril(np.eye(8, dtype=bool) | np.eye(8, k=-1, dtype=bool) | (np.arange(8) % 4 == 0))
         table, columns = np.append(0, np.cumsum(kept.sum(1)))[None], np.nonzero(kept)[1][None]

@@ -260,6 +260,69 @@ def sparse():
                    sparse_block_size=block, do_rotary=int(turn > 0), rotary_interleaved=int(turn == 2)), [y.reshape(batch, rows, -1), *present]
 
 
+def gated():
+    for shape in ((3, 8), (2, 5, 64), (7,), (1, 4, 3, 33)):
+        x, y, gate = f(*shape), f(*shape), f(*shape[:-1], 1)
+        yield Case("GatedAdd", "", [x, y, gate], domain=MS), [x + y.astype(float) * gate]
+    for (shape, n), (name, act) in itertools.product((((3, 8), 8), ((2, 5, 64), 16), ((2, 3, 4, 33), 11), ((1, 1, 4096), 128)), (
+            ("silu", lambda z: z / (1 + np.exp(-z))), ("swish", lambda z: z / (1 + np.exp(-z))), ("sigmoid", lambda z: 1 / (1 + np.exp(-z))), (None, None))):
+        x, scale, gate = f(*shape), f(n), f(*shape)
+        rows = x.reshape(-1, n).astype(float)
+        eps = 1e-5 if name is None else .01
+        y = (rows / np.sqrt((rows ** 2).mean(1, keepdims=True) + eps) * scale).reshape(shape)
+        z = gate.astype(float)
+        extra = {} if name is None else {"activation": name, "epsilon": .01}
+        yield Case("GatedRMSNorm", "", [x, c(scale), gate], domain=MS, **extra), [y * (act(z) if act else z / (1 + np.exp(-z)))]
+    for shape, both in itertools.product(((5,), (2, 9, 16), (1, 40, 3)), (0, 1)):
+        a, bias, scale, b = f(*shape, scale=4.), f(shape[-1]), -np.abs(f(shape[-1])), f(*shape)
+        decay = scale * np.logaddexp(0, a.astype(float) + bias)
+        beta = [1 / (1 + np.exp(-b.astype(float)))] if both else []
+        yield Case("LinearAttentionGate", "", [a, c(bias), c(scale)] + ([b] if both else []), domain=MS, outputs=1 + both), [decay, *beta]
+
+
+def streams():
+    """Angles by three positions: which of them, the sections say."""
+    for (batch, rows, heads, width, part, sections), layout, mixed, apart, scale in itertools.product(
+            ((1, 1, 1, 8, 0, (2, 1, 1)), (2, 5, 3, 16, 0, (2, 3, 3)), (1, 9, 2, 20, 12, (0, 4, 2)), (2, 4, 4, 128, 0, (24, 20, 20))), (0, 1), (0, 1), (0, 1), (1., .5)):
+        half = (part or width) // 2
+        of = np.repeat([0, 1, 2], sections)
+        if layout:
+            of = np.zeros(half, int)
+            for k in (1, 2):
+                of[k:3 * sections[k]:3] = k
+        x, cos, sin = f(batch, heads, rows, width), f(50, half), f(50, half)
+        at = RNG.integers(0, 50, (3, batch, rows))
+        angles = [np.moveaxis(table[at], 0, -1)[..., np.arange(half), of] * scale for table in (cos, sin)]  # [batch, rows, half]
+        y = turned(x, *(v.reshape(-1, half) for v in angles), np.arange(batch * rows).reshape(batch, rows), mixed)
+        given = [x, y] if apart else [v.transpose(0, 2, 1, 3).reshape(batch, rows, -1) for v in (x, y)]
+        extra = {"rotary_embedding_dim": part} if part else {}
+        yield Case("MRotaryEmbedding", "", [np.ascontiguousarray(given[0]), at, c(cos), c(sin)], domain=MS, num_heads=heads, mrope_section=list(sections),
+                   mrope_layout=layout, interleaved=mixed, scale=scale, **extra), [given[1]]
+
+
+def hashes():
+    for (batch, length, most, heads), kind, carried, stops in itertools.product(((1, 1, 2, 1), (2, 9, 3, 4), (3, 2, 5, 2), (1, 30, 4, 3)), (np.int32, np.int64), (0, 1),
+                                                                         (0, 1)):
+        bits = np.dtype(kind).itemsize * 8
+        tokens, past = RNG.integers(0, 9, (batch, length)).astype(kind), RNG.integers(0, 9, (batch, most - 1)).astype(kind)
+        factors = RNG.integers(1, 2 ** (bits - 2), most).astype(kind)
+        sizes = RNG.integers(1, 1000, (most - 1) * heads).astype(kind)
+        line = [([int(v) for v in past[b]] if carried else [7] * (most - 1)) + [int(v) for v in tokens[b]] for b in range(batch)]
+        y = np.zeros((batch, length, len(sizes)), kind)
+        for b, t, n in np.ndindex(batch, length, most - 1):
+            mixed, stopped = 0, False
+            for k in range(n + 2):
+                token = line[b][most - 1 + t - k]
+                stopped = stopped or bool(k and stops and token == 3)
+                mixed ^= ((7 if stopped else token) * int(factors[k])) % 2 ** bits
+            mixed -= 2 ** bits if mixed >= 2 ** (bits - 1) else 0
+            for h in range(n * heads, (n + 1) * heads):
+                y[b, t, h] = mixed % int(sizes[h])
+        extra = {"eos_token_id": 3} if stops else {}
+        yield Case("NGramHashMapping", "", [tokens, c(factors), c(sizes)] + ([past] if carried else []), domain=MS, outputs=2, max_ngram_size=most,
+                   n_head_per_ngram=heads, pad_id=7, **extra), [y, np.array([x[-(most - 1):] for x in line], kind)]
+
+
 def groups():
     """GroupQueryAttention that looks ahead, and whose rows are normalized before they are turned."""
     for (batch, heads, kv, width, rows, past, room), causal, normed, turn in itertools.product(
@@ -286,4 +349,4 @@ def groups():
                    **({"qk_norm_epsilon": .01} if normed else {})), [y, *([allk, allv] if room <= past + rows else [])]
 
 
-FAMILIES = {groups: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}
+FAMILIES = {gated: 17, streams: 17, hashes: 17, groups: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}

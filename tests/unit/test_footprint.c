@@ -135,6 +135,12 @@ static void test_footprint(void **state)
           2 * 4 * 3 * 2,
           12 + 24,
           32 },
+        /* a sum, softplus of 3, a product; and a sigmoid of 4 for what is learnt */
+        { { "com.microsoft/LinearAttentionGate", 1, "2x4 4 4", "", "" }, 8 * 5, 32 + 32, 32 },
+        { { "com.microsoft/LinearAttentionGate", 1, "2x4 4 4 2x4", "", "|" },
+          8 * 9,
+          32 + 32 + 32,
+          64 },
         /* 2 x 4 heads, 9 keys: two products of 6, and softmax of 6 */
         { { "com.microsoft/DecoderMaskedMultiHeadAttention", 1, "2x1x24 2x4x9x6 2x4x9x6",
             "num_heads=4", "" },

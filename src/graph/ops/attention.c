@@ -311,3 +311,18 @@ int64_t flops_sparse_attention(const struct graph *g, const struct node *n, int 
     (void)cost;
     return -1;
 }
+
+/* com.microsoft's LinearAttentionGate: decay and, of input 3, beta; of input 0's shape. */
+int infer_attention_gate(const struct opview *o)
+{
+    op_same(o, 0, 0);
+    op_same(o, 1, 0);
+    return 0;
+}
+
+/* A sum, softplus and a product; a sigmoid for what is learnt. */
+int64_t flops_attention_gate(const struct graph *g, const struct node *n, int cost)
+{
+    (void)cost;
+    return count_mul(node_out_count(g, n), 1 + 3 + 1 + (node_out(g, n, 1) ? 4 : 0));
+}

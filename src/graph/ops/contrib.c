@@ -164,3 +164,21 @@ int64_t flops_word_conv(const struct graph *g, const struct node *n, int cost)
     places = count_mul(shape_at(words, 0), MAX(places - w->dim[2], (int64_t)0));
     return count_mul(places, count_mul(shape_count(w), 2));
 }
+
+/* For each token, as many numbers as there are heads for n-grams of 2 and more; and the last
+ * tokens, which the next call begins with. */
+int infer_ngram_hash(const struct opview *o)
+{
+    int64_t most = op_int(o, "max_ngram_size", 0), heads = op_int(o, "n_head_per_ngram", 0);
+    struct shape s = { 3, { op_dim(o, 0, 0), op_dim(o, 0, 1), DIM_OPEN } },
+                 state = { 2, { op_dim(o, 0, 0), DIM_OPEN } };
+
+    if (most < 2 || heads < 1 || (op_rank(o, 0) >= 0 && op_rank(o, 0) != 2))
+        return op_fail(o, "n-grams of %lld for %lld heads, tokens of %d dimensions",
+                       (long long)most, (long long)heads, op_rank(o, 0));
+    s.dim[2] = dim_mul(most - 1, heads);
+    state.dim[1] = most - 1;
+    op_set(o, 0, op_type(o, 0), &s);
+    op_set(o, 1, op_type(o, 0), &state);
+    return 0;
+}

@@ -1,5 +1,6 @@
 /* tokens.c -- what models of speech and text have around their layers: com.microsoft's
- * NGramRepeatBlock, UnfoldTensor, DynamicTimeWarping, MurmurHash3 and BifurcationDetector. */
+ * NGramRepeatBlock, NGramHashMapping, UnfoldTensor, DynamicTimeWarping, MurmurHash3 and
+ * BifurcationDetector. */
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -355,5 +356,122 @@ int bifurcation_run(struct op *op, opm_error *err)
                (size_t)taken * sizeof(int64_t));
     if (at)
         *(int64_t *)at->data = goes_on_at(op, out->data, out->count);
+    return 0;
+}
+
+/* -- NGramHashMapping: tokens, a factor for each place of an n-gram, how many numbers each head
+ * has, the tokens before these. The products of an n-gram's tokens, combined bit by bit, modulo
+ * that. --
+ */
+
+enum { HASH_TOKENS, HASH_FACTORS, HASH_SIZES, HASH_PAST };
+
+int ngramhash_prepare(struct op *op, opm_error *err)
+{
+    int rc = kernel_want(op, HASH_TOKENS, TYPES_INDEX, err);
+    const struct nt *past = kernel_in(op, HASH_PAST), *tokens;
+    int64_t most = node_attr_int(op->node, "max_ngram_size", 0);
+
+    for (uint32_t i = HASH_FACTORS; i <= (past ? HASH_PAST : HASH_SIZES) && !rc; i++)
+        rc = kernel_want(op, i, TYPE_BIT(kernel_in(op, HASH_TOKENS)->type), err);
+    if (!rc)
+        rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    tokens = kernel_in(op, HASH_TOKENS);
+    if (!node_attr(op->node, "pad_id"))
+        return kernel_fail(op, OPM_EINVAL, err, "attribute 'pad_id' is missing");
+    if (kernel_in(op, HASH_FACTORS)->count != most ||
+        kernel_in(op, HASH_SIZES)->count != kernel_out(op, 0)->shape.dim[2] ||
+        (past && (past->shape.rank != 2 || past->shape.dim[0] != tokens->shape.dim[0] ||
+                  past->shape.dim[1] != most - 1)))
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
+    return 0;
+}
+
+struct hash_job {
+    const struct op *op;
+    const struct nt *tokens, *past;
+    int64_t length, before; /* tokens of a row, and of what is past */
+    int64_t pad;
+};
+
+static struct hash_job hash_job(const struct op *op)
+{
+    return (struct hash_job){ .op = op,
+                              .tokens = kernel_in(op, HASH_TOKENS),
+                              .past = kernel_in(op, HASH_PAST),
+                              .length = kernel_in(op, HASH_TOKENS)->shape.dim[1],
+                              .before = node_attr_int(op->node, "max_ngram_size", 0) - 1,
+                              .pad = node_attr_int(op->node, "pad_id", 0) };
+}
+
+static inline int64_t whole(const struct nt *t, int64_t i)
+{
+    return t->type == TENSOR_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+}
+
+static void put_whole(struct nt *t, int64_t i, int64_t v)
+{
+    if (t->type == TENSOR_I32)
+        ((int32_t *)t->data)[i] = (int32_t)v;
+    else
+        ((int64_t *)t->data)[i] = v;
+}
+
+/* Token `at` of a row, that many before the first if it is negative. */
+static inline int64_t token_at(const struct hash_job *j, int64_t row, int64_t at)
+{
+    if (at >= 0)
+        return whole(j->tokens, row * j->length + at);
+    return j->past && at + j->before >= 0 ? whole(j->past, row * j->before + j->before + at)
+                                          : j->pad;
+}
+
+static void ngramhash_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct hash_job *j = arg;
+    const struct nt *factors = kernel_in(j->op, HASH_FACTORS),
+                    *sizes = kernel_in(j->op, HASH_SIZES);
+    struct nt *out = kernel_out(j->op, 0);
+    int64_t all = out->shape.dim[2], heads = all / j->before,
+            stop = node_attr_int(j->op->node, "eos_token_id", 0);
+    bool stops = node_attr(j->op->node, "eos_token_id") != NULL, narrow = out->type == TENSOR_I32;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = i / j->length, place = i % j->length;
+        uint64_t mixed = 0;
+        bool stopped = false; /* what is before the end of a text does not count */
+
+        for (int64_t k = 0; k <= j->before; k++) {
+            int64_t token = token_at(j, row, place - k), n;
+
+            stopped = stopped || (k && stops && token == stop);
+            mixed ^= (uint64_t)(stopped ? j->pad : token) * (uint64_t)whole(factors, k);
+            n = narrow ? (int32_t)(uint32_t)mixed : (int64_t)mixed;
+            for (int64_t at = (k - 1) * heads; k && at < k * heads; at++) {
+                int64_t size = whole(sizes, at), rest = n % size;
+
+                put_whole(out, i * all + at, rest < 0 ? rest + size : rest);
+            }
+        }
+    }
+}
+
+int ngramhash_run(struct op *op, opm_error *err)
+{
+    const struct nt *sizes = kernel_in(op, HASH_SIZES), *tokens = kernel_in(op, HASH_TOKENS);
+    struct nt *present = kernel_out(op, 1);
+    struct hash_job j = hash_job(op);
+
+    for (int64_t i = 0; i < sizes->count; i++)
+        if (nt_int(sizes, i) < 1)
+            return kernel_fail(op, OPM_EINVAL, err, "a head of %lld numbers",
+                               (long long)nt_int(sizes, i));
+    pool_for(kernel_pool(op), tokens->count, pool_grain((double)sizes->count * 4), ngramhash_part,
+             &j);
+    for (int64_t i = 0; present && i < present->count; i++)
+        put_whole(present, i, token_at(&j, i / j.before, j.length - j.before + i % j.before));
     return 0;
 }
