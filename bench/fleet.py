@@ -2,9 +2,9 @@
 """fleet.py -- what it takes to add the ranks of a job to a catalogue and to ask about it, by engine.
 
 usage: bench/fleet.py [--opmeter PROGRAM] [--ranks 16,64] [--spans 200000] [--recordings 16] [--servers 0,1,3]
-                      [--rows N] [--under COMMAND] [--folder FOLDER]
+                      [--rows N] [--under COMMAND] [--folder FOLDER] [--from TRACE]
 
-A few recordings of so many spans are made (fleet_job.py), one of them of a rank that is late, and
+A few recordings of so many spans are made (fleet_job.py, or of a real one: fleet_real.py), one of them of a rank that is late, and
 stand for the ranks in turn. The first ranks are added by a process each, the others by processes that
 take twice as many ranks each time, so that their peaks tell whether memory grows with ranks. Every
 process' time and peak memory are what the system counted. --servers: 0 is a file (SQLite), others are
@@ -60,15 +60,19 @@ def measure(argv, answer=None):
     return tuple(took)
 
 
-def recordings(opmeter, folder, spans, number):
+def recordings(opmeter, folder, spans, number, trace):
     """Made by a process of its own: what this one holds would count as its children's peak."""
     steps, buckets = 50, 2
     made = sorted(folder.glob("recording*.opm"))
     if len(made) == number:
         return made
-    subprocess.run([sys.executable, ROOT / "bench" / "fleet_job.py", folder, "--ranks", str(number), "--steps", str(steps),
-                    "--buckets", str(buckets), "--layers", str(spans // steps // buckets), "--names", "300", "--late", str(LATE),
-                    "--late-us", "40000", "--slow-link", "2", "--unlabelled"], check=True)
+    if trace:
+        subprocess.run([sys.executable, ROOT / "bench" / "fleet_real.py", folder, "--from", trace, "--ranks", str(number),
+                        "--spans", str(spans), "--late", str(LATE), "--unlabelled"], check=True)
+    else:
+        subprocess.run([sys.executable, ROOT / "bench" / "fleet_job.py", folder, "--ranks", str(number), "--steps", str(steps),
+                        "--buckets", str(buckets), "--layers", str(spans // steps // buckets), "--names", "300", "--late", str(LATE),
+                        "--late-us", "40000", "--slow-link", "2", "--unlabelled"], check=True)
     out = []
     for path in sorted(folder.glob("rank*.json")):
         out.append(folder / f"recording{len(out):03d}.opm")
@@ -191,6 +195,7 @@ def main():
     parser.add_argument("--recordings", type=int, default=16)
     parser.add_argument("--under", default="")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--from", dest="trace", type=Path)
     args = parser.parse_args()
     under.extend(args.under.split())
     numbers = [int(n) for n in args.servers.split(",") if n == "0" or clickhouse.available()]
@@ -200,7 +205,7 @@ def main():
         top = Path(top)
         if args.folder:
             args.folder.mkdir(parents=True, exist_ok=True)
-        files = recordings(args.opmeter, (args.folder or top).resolve(), args.spans, args.recordings)
+        files = recordings(args.opmeter, (args.folder or top).resolve(), args.spans, args.recordings, args.trace)
         print(f"{args.spans} spans a rank, {sum(f.stat().st_size for f in files) / len(files) / 1e6:.2f} MB as .opm", flush=True)
         for n in ranks:
             for servers in numbers:

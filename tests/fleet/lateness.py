@@ -1,7 +1,11 @@
 """lateness.py -- jobs that are not as they should be: who holds them up is said all the same, and nobody by mistake."""
+import json
+import subprocess
+import sys
 
+import rig
 from fleet_job import BYTES, Job
-from rig import Failure, add, expect, run, table
+from rig import Failure, Skip, add, expect, run, table
 
 
 class OddJob(Job):
@@ -131,4 +135,37 @@ def too_few_steps(folder):
         raise Failure(run("job", db, "job0").stdout[:400])
 
 
-TESTS = (lateness, lateness_of_several, lateness_and_clocks, too_few_steps)
+def of_a_real_one(folder):
+    """Ranks that are made of a real recording of PyTorch's profiler: a recommender that exchanges all with all."""
+    trace = rig.ROOT.parent / "shared" / "fixtures" / "peers" / "hta" / "negative_queue_length_values_check" / "rank0.json.gz"
+    if not trace.is_file():
+        raise Skip("the folder `shared` is not beside the checkout")
+    db = folder / "runs.db"
+    for late in (2, None):
+        made = folder / f"late{late}"
+        subprocess.run([sys.executable, rig.ROOT / "bench" / "fleet_real.py", made, "--from", trace, "--ranks", "4", "--spans", "100000",
+                        *(["--late", str(late)] if late is not None else [])], check=True)
+        paths = sorted(made.iterdir())
+        add(db, f"late {late}", paths)
+        expect("late", named(db, f"late {late}"), [] if late is None else [late])
+        rows = json.loads(run("query", db, f"SELECT name, count(*) AS n FROM rank_exchange WHERE job = 'late {late}' AND rank = 1 GROUP BY name", "--json").stdout)
+        expect("exchanges by what launched them", {r["name"]: r["n"] for r in rows}, launched(paths[1]))
+
+
+def launched(path):
+    """How often what is around the launch of NCCL's kernels has each name; that of the kernel where its launch is not there."""
+    events = json.loads(path.read_text())["traceEvents"]
+    launches = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime" and "correlation" in e.get("args", {})}
+    around = [e for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("nccl:")]
+    out = {}
+    for kernel in events:
+        if kernel.get("cat") != "kernel" or not kernel["name"].startswith("nccl"):
+            continue
+        call = launches.get(kernel["args"]["correlation"])
+        names = [e["name"] for e in around if call and e["tid"] == call["tid"] and e["ts"] <= call["ts"] <= e["ts"] + e["dur"]]
+        name = names[-1] if names else kernel["name"]
+        out[name] = out.get(name, 0) + 1
+    return out
+
+
+TESTS = (lateness, lateness_of_several, lateness_and_clocks, too_few_steps, of_a_real_one)
