@@ -345,8 +345,34 @@ def groups():
         inputs = [*new, *cache, *lengths] + ([cos, sin] if turn else [None, None]) + [None] * 5 + (gains if normed else [])
         while inputs[-1] is None:
             inputs.pop()
-        yield Case("GroupQueryAttention", "", inputs, domain=MS, outputs=3, num_heads=heads, kv_num_heads=kv, do_rotary=turn, causal=causal,
-                   **({"qk_norm_epsilon": .01} if normed else {})), [y, *([allk, allv] if room <= past + rows else [])]
+        common = dict(domain=MS, num_heads=heads, kv_num_heads=kv, do_rotary=turn, causal=causal, **({"qk_norm_epsilon": .01} if normed else {}))
+        present = [allk, allv] if room <= past + rows else [None, None]
+        yield Case("GroupQueryAttention", "", inputs, outputs=3, **common), [y, *present]
+        for mode, want in ((1, np.where(np.isneginf(scores), 0, scores)), (2, softmax(scores))):
+            yield Case("GroupQueryAttention", "", inputs, outputs=4, qk_output=mode, **common), [y, *present, want]
 
 
-FAMILIES = {gated: 17, streams: 17, hashes: 17, groups: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}
+def whole_heads():
+    """MultiHeadAttention that gives its scores, masked, too."""
+    for (batch, heads, width, rows, keys), biased, masked, added, causal in itertools.product(
+            ((1, 2, 8, 3, 3), (2, 4, 5, 1, 7), (2, 1, 16, 40, 40), (1, 3, 12, 5, 9)), (0, 1), (0, 1), (0, 1), (0, 1)):
+        if causal and rows != keys:
+            continue
+        q, k, v = (f(batch, n, heads * width) for n in (rows, keys, keys))
+        bias = f(3 * heads * width)
+        keep, add = (RNG.random((batch, keys)) < .7).astype(np.int32), f(1, heads, rows, keys)
+        keep[:, 0] = 1
+        one, two, three = ((x + (bias[i * heads * width:(i + 1) * heads * width] if biased else 0)).reshape(batch, -1, heads, width).astype(float)
+                           for i, x in enumerate((q, k, v)))
+        scores = np.einsum("bihd,bjhd->bhij", one, two) / np.sqrt(width)
+        scores = scores + (np.where(keep > 0, 0, -10000.)[:, None, None] if masked else 0) + (add if added else 0)
+        if causal:
+            scores = np.where(np.arange(keys) > np.arange(rows)[:, None], np.finfo(np.float32).min, scores)
+        y = np.einsum("bhij,bjhd->bihd", softmax(scores), three).reshape(batch, rows, -1)
+        inputs = [q, k, v, bias if biased else None, keep if masked else None, add if added else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        yield Case("MultiHeadAttention", "", inputs, domain=MS, outputs=4, num_heads=heads, unidirectional=causal), [y, None, None, scores]
+
+
+FAMILIES = {gated: 17, streams: 17, hashes: 17, groups: 17, whole_heads: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}

@@ -100,8 +100,9 @@ int infer_ms_multi_head(const struct opview *o)
 {
     int64_t heads = op_int(o, "num_heads", DIM_OPEN);
     struct operand k = operand_of(o, 1, heads), v = operand_of(o, 2, heads);
-    struct shape s = *op_shape(o, 0);
+    struct shape s = *op_shape(o, 0), scores = { 4, { op_dim(o, 0, 0), k.heads, op_dim(o, 0, 1) } };
 
+    scores.dim[3] = dim_add(k.len, op_has(o, 6) ? op_dim(o, 6, 2) : 0);
     if (s.rank != 3 || op_rank(o, 2) < 3 || op_rank(o, 2) > 4)
         s.rank = -1; /* packed forms */
     else
@@ -109,6 +110,7 @@ int infer_ms_multi_head(const struct opview *o)
     op_set(o, 0, op_type(o, 0), &s);
     set_present(o, 1, k, 6);
     set_present(o, 2, v, 7);
+    op_set(o, 3, op_type(o, 0), &scores);
     return 0;
 }
 
@@ -118,7 +120,7 @@ int infer_ms_group_query(const struct opview *o)
 {
     int64_t heads = op_int(o, "num_heads", DIM_OPEN), kv = op_int(o, "kv_num_heads", DIM_OPEN),
             before = op_has(o, 3) ? op_dim(o, 3, 2) : 0, longest = DIM_OPEN, width;
-    struct shape s = *op_shape(o, 0), present = shape_of_rank(4);
+    struct shape s = *op_shape(o, 0), present = shape_of_rank(4), scores = shape_of_rank(4);
 
     if (op_has(o, 1))
         width = share(s.rank == 3 ? s.dim[2] : DIM_OPEN, heads);
@@ -132,9 +134,14 @@ int infer_ms_group_query(const struct opview *o)
                          ? MAX(before, longest)
                          : DIM_OPEN;
     present.dim[3] = width;
+    scores.dim[0] = op_dim(o, 0, 0);
+    scores.dim[1] = MAX(heads, (int64_t)DIM_OPEN);
+    scores.dim[2] = op_dim(o, 0, 1);
+    scores.dim[3] = MAX(longest, (int64_t)DIM_OPEN);
     op_set(o, 0, op_type(o, 0), &s);
     op_set(o, 1, op_type(o, 0), &present);
     op_set(o, 2, op_type(o, 0), &present);
+    op_set(o, 3, op_type(o, 0), &scores);
     return 0;
 }
 

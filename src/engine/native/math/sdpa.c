@@ -151,7 +151,7 @@ static void expose(const struct sdpa_job *j, const float *x, int64_t start, int6
             if (m.add)
                 v += m.add[i * s->mask[3]];
             if (i < start || i >= end)
-                v = -INFINITY;
+                v = s->beyond;
         }
         to[i] = v;
     }

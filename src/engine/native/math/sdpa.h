@@ -32,6 +32,7 @@ struct sdpa {
     bool sinks;           /* the weights of a row sum up to 1 together with exp(sink) */
     bool blind_zero;      /* a row whose keys are all masked gives 0, else NaN */
     enum sdpa_scores scores;
+    float beyond; /* what masked scores are at keys that a row does not look at */
     /* From here on set by sdpa_plan(). */
     int64_t mq; /* rows at a time */
     int64_t kp_floats, vp_floats, score_floats, ld;

@@ -3,6 +3,7 @@
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ int attention_plan(struct op *op, struct attention *a, opm_error *err)
                         .cap = a->cap,
                         .where_keeps = true,
                         .fill = -INFINITY,
+                        .beyond = -INFINITY,
                         .limit_batch = a->q_len,
                         .sinks = a->sinks };
     if (!place(&a->at_q, &total, q, a->copy_q ? 4 : 0, 4) ||
@@ -372,6 +374,8 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
         memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
+    if (call->scored)
+        core.sk = call->scored;
     if (a->causal || call->seq || call->lengths || a->masked || a->left >= 0 || a->right >= 0) {
         int32_t *limit = (int32_t *)(void *)(scratch + a->at_limit);
 
@@ -556,9 +560,8 @@ int multihead_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     *a = ATTENTION_NONE;
-    if (kernel_in(op, 8) || kernel_in(op, 9) || kernel_out(op, 3))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err,
-                           "no kernel for a shared buffer or for scores");
+    if (kernel_in(op, 8) || kernel_in(op, 9))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a shared buffer");
     if (!multihead_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     if (bias && (bias->type != TENSOR_F32 || bias->count != a->heads * (2 * a->width + a->v_width)))
@@ -581,7 +584,11 @@ int multihead_prepare(struct op *op, opm_error *err)
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
     rc = kernel_infer(op, err);
-    return rc ? rc : attention_plan(op, a, err);
+    if (!rc)
+        rc = attention_plan(op, a, err);
+    a->core.scores = SCORES_MASKED;
+    a->core.beyond = -FLT_MAX;
+    return rc;
 }
 
 int multihead_run(struct op *op, opm_error *err)
@@ -590,7 +597,8 @@ int multihead_run(struct op *op, opm_error *err)
     const struct nt *bias = kernel_in(op, 3), *keep = kernel_in(op, 4), *add = kernel_in(op, 5);
     struct attention_call c = { .q = attention_rows(kernel_in(op, 0), a->heads),
                                 .k = attention_rows(kernel_in(op, 1), a->heads),
-                                .v = attention_rows(kernel_in(op, 2), a->heads) };
+                                .v = attention_rows(kernel_in(op, 2), a->heads),
+                                .scores = kernel_out(op, 3) ? kernel_out(op, 3)->data : NULL };
 
     /* Keys and values of four dimensions come from an earlier call, which added theirs. */
     for (int i = 0; bias && i < (kernel_in(op, 1)->shape.rank == 4 ? 1 : 3); i++)

@@ -56,7 +56,8 @@ struct attention_call {
                                * right behind what is past of it */
     const struct nt *lengths; /* of each batch item: keys that count; NULL: all. Where nothing is
                                * past, the rows of Q are the last of these */
-    float *scores;            /* [batch, heads, q_len, total], as core.scores says, or NULL */
+    float *scores;            /* [batch, heads, q_len, scored], as core.scores says, or NULL */
+    int64_t scored;           /* of all keys, the first ones; 0: all */
     const float *mask;        /* added to the scores; strides in mask_stride */
     const uint8_t *where;     /* false: not looked at */
     const float *sink;        /* of each head, if a->sinks; NULL: 0 */

@@ -270,6 +270,8 @@ enum {
     GQA_GAIN
 };
 
+enum { GQA_SCORES = 1, GQA_WEIGHTS }; /* qk_output: before and after softmax */
+
 bool attention_group_geometry(const struct op *op, struct attention *a)
 {
     const struct nt *q = kernel_in(op, 0), *k = kernel_in(op, GQA_KEY),
@@ -359,7 +361,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
     const struct nt *cos = kernel_in(op, GQA_COS), *sin = kernel_in(op, GQA_SIN),
                     *pos = kernel_in(op, GQA_POS), *sink = kernel_in(op, GQA_SINK), *add, *seq;
     bool turn = node_attr_int(op->node, "do_rotary", 0) != 0;
-    int64_t stride[4];
+    int64_t stride[4], scores = node_attr_int(op->node, "qk_output", 0);
     int rc = a ? attention_want_f32(op, 0, err) : kernel_nomem(op, err);
 
     for (uint32_t i = GQA_KEY; i <= GQA_VALUE && !rc; i++)
@@ -371,9 +373,10 @@ int groupquery_prepare(struct op *op, opm_error *err)
     *a = ATTENTION_NONE;
     if (!attention_group_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE) || kernel_out(op, 3))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err,
-                           "no kernel for quantized keys and values or for scores");
+    if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for quantized keys and values");
+    if (kernel_out(op, 3) && (scores < GQA_SCORES || scores > GQA_WEIGHTS))
+        return kernel_fail(op, OPM_EINVAL, err, "attribute 'qk_output' is %lld", (long long)scores);
     a->causal = node_attr_int(op->node, "causal", 1) != 0;
     if (node_attr_int(op->node, "sliding_window_cache", 0) ||
         (!a->causal && node_attr_int(op->node, "local_window_size", -1) > 0))
@@ -406,7 +409,11 @@ int groupquery_prepare(struct op *op, opm_error *err)
         a->scale = 1 / sqrtf((float)a->width);
     a->cap = node_attr_float(op->node, "softcap", 0);
     rc = kernel_infer(op, err);
-    return rc ? rc : attention_plan(op, a, err);
+    if (!rc)
+        rc = attention_plan(op, a, err);
+    a->core.scores = scores == GQA_WEIGHTS ? SCORES_WEIGHTS : SCORES_MASKED;
+    a->core.beyond = 0;
+    return rc;
 }
 
 int groupquery_run(struct op *op, opm_error *err)
@@ -415,10 +422,14 @@ int groupquery_run(struct op *op, opm_error *err)
     const struct nt *add = kernel_in(op, GQA_BIAS), *cos = kernel_in(op, GQA_COS);
     struct attention_call c = { .seq = kernel_in(op, GQA_SEQ) };
 
+    if (kernel_out(op, 3)) {
+        c.scores = kernel_out(op, 3)->data;
+        c.scored = kernel_out(op, 3)->shape.dim[3];
+    }
     for (int64_t b = 0; b < a->batch; b++) {
         int64_t n = nt_int(c.seq, b) + 1;
 
-        if (n < 0 || n > a->total)
+        if (n < 0 || n > (c.scored ? c.scored : a->total))
             return kernel_fail(op, OPM_EINVAL, err, "length %lld is out of range", (long long)n);
     }
     attention_group_rows(op, a, &c);
