@@ -161,7 +161,7 @@ static long slower_than_others(long at_least_us)
 {
     long us = 3 * atomic_load(&pace_us);
 
-    us = us < 200000 ? us : 200000;
+    us = us < 1000000 ? us : 1000000;
     return us > at_least_us ? us : at_least_us;
 }
 
