@@ -298,6 +298,42 @@ static void memory_again(void **state)
     budget_use(before);
 }
 
+/* Weights that share huge pages are apart from each other, and their budget gets all back. */
+static void weights_together(void **state)
+{
+    enum { N = 60 };
+    static const size_t sizes[] = { 1, 200000, 300000, 1 << 20, 3 << 20, 5 << 20, 20 << 20 };
+    struct budget b = { .left = (int64_t)1 << 30, .most = (int64_t)1 << 30 };
+    struct budget *before = budget_use(&b);
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        unsigned char *p[N];
+        size_t bytes[N];
+
+        for (int i = 0; i < N; i++) {
+            bytes[i] = sizes[rnd(i % 10 ? 5 : 7)];
+            p[i] = native_alloc_weights(bytes[i]);
+            assert_non_null(p[i]);
+            assert_int_equal((uintptr_t)p[i] % NATIVE_ALIGN, 0);
+            memset(p[i], i + 1, bytes[i]);
+        }
+        assert_true(b.left < b.most);
+        for (int half = 0; half < 2; half++) /* every other one, then the rest */
+            for (int i = half; i < N; i += 2) {
+                for (size_t k = 0; k < bytes[i]; k++)
+                    if (p[i][k] != i + 1)
+                        fail_msg("byte %zu of block %d is not its own", k, i);
+                native_free(p[i]);
+            }
+        assert_int_equal(b.left, b.most);
+    }
+    b.left = 100000;
+    assert_null(native_alloc_weights(1 << 20));
+    assert_int_equal(b.refused, 1 << 20);
+    budget_use(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +346,7 @@ int main(void)
         cmocka_unit_test(draws),
         cmocka_unit_test(drops),
         cmocka_unit_test(memory_again),
+        cmocka_unit_test(weights_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,12 +3,15 @@
 
 #include "base/alloc.h"
 
+#include <pthread.h>
 #include <string.h>
 
-/* Before each block: where it begins, and its size if it was mapped, else 0. */
+/* Before each block: where it begins, and its size if it was mapped, else 0; or the shelf that it
+ * is on. */
 struct block_head {
     void *begin;
     size_t mapped;
+    struct shelf *shelf;
     size_t charged;
     struct budget *to;
 };
@@ -48,8 +51,56 @@ static void spares_free(struct keep *h)
 
 /* Blocks from here on come in huge pages: they are filled and read in far less time. */
 #define MAP_FROM_BYTES ((size_t)4 << 20)
+/* Smaller ones that are read again and again share shelves of so many bytes, if they are not so
+ * small that the rest of a huge page is worth more. */
+#define SHELF_BYTES ((size_t)16 << 20)
+#define SHELF_FROM_BYTES ((size_t)256 << 10)
 
-void *native_alloc(size_t bytes)
+/* At the beginning of its bytes. It goes back with the last block that is on it. */
+struct shelf {
+    size_t used;
+    size_t blocks;
+};
+
+static pthread_mutex_t shelves = PTHREAD_MUTEX_INITIALIZER;
+static struct shelf *shelf_open; /* that the next block comes from */
+
+/* From the shelf that is open, or from a new one. */
+static char *shelf_take(size_t room, struct shelf **from)
+{
+    char *p = NULL;
+
+    pthread_mutex_lock(&shelves);
+    if (!shelf_open || room > SHELF_BYTES - shelf_open->used) {
+        struct shelf *s = mem_map(SHELF_BYTES);
+
+        if (s) {
+            *s = (struct shelf){ .used = sizeof(*s) };
+            shelf_open = s;
+        }
+    }
+    if (shelf_open && room <= SHELF_BYTES - shelf_open->used) {
+        p = (char *)shelf_open + shelf_open->used;
+        shelf_open->used += room;
+        shelf_open->blocks++;
+        *from = shelf_open;
+    }
+    pthread_mutex_unlock(&shelves);
+    return p;
+}
+
+static void shelf_give(struct shelf *s)
+{
+    pthread_mutex_lock(&shelves);
+    if (--s->blocks == 0) {
+        if (shelf_open == s)
+            shelf_open = NULL;
+        mem_unmap(s, SHELF_BYTES);
+    }
+    pthread_mutex_unlock(&shelves);
+}
+
+static void *block_alloc(size_t bytes, bool on_shelf)
 {
     struct block_head head = { 0 };
     size_t room = bytes + NATIVE_ALIGN + sizeof(head);
@@ -64,8 +115,13 @@ void *native_alloc(size_t bytes)
         head.to->refused = bytes;
         return NULL;
     }
-    head.mapped = room >= MAP_FROM_BYTES ? room : 0;
-    head.begin = head.mapped ? mem_map(room) : mem_alloc(room);
+    on_shelf = on_shelf && room >= SHELF_FROM_BYTES && room < MAP_FROM_BYTES;
+    if (on_shelf) {
+        head.begin = shelf_take(room, &head.shelf);
+    } else {
+        head.mapped = room >= MAP_FROM_BYTES ? room : 0;
+        head.begin = head.mapped ? mem_map(room) : mem_alloc(room);
+    }
     if (!head.begin)
         return NULL;
     head.charged = head.to ? room : 0;
@@ -77,6 +133,16 @@ void *native_alloc(size_t bytes)
     return q;
 }
 
+void *native_alloc(size_t bytes)
+{
+    return block_alloc(bytes, false);
+}
+
+void *native_alloc_weights(size_t bytes)
+{
+    return block_alloc(bytes, true);
+}
+
 void native_free(void *q)
 {
     struct block_head head;
@@ -86,7 +152,9 @@ void native_free(void *q)
     memcpy(&head, (char *)q - sizeof(head), sizeof(head));
     if (head.to)
         head.to->left += (int64_t)head.charged;
-    if (head.mapped)
+    if (head.shelf)
+        shelf_give(head.shelf);
+    else if (head.mapped)
         mem_unmap(head.begin, head.mapped);
     else
         mem_free(head.begin);

@@ -8,6 +8,9 @@
 
 /* Like mem_alloc(), aligned to NATIVE_ALIGN. */
 void *native_alloc(size_t bytes);
+/* Likewise for what every run reads: those of less than a few MB lie together in huge pages, and
+ * so are best given back together. */
+void *native_alloc_weights(size_t bytes);
 void native_free(void *p); /* NULL is fine */
 
 /* What native_alloc() may still take on the thread that budget_use() has named it for; blocks go

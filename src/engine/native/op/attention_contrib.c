@@ -74,7 +74,7 @@ static int pack_known(struct op *op, struct projected *p, opm_error *err)
 {
     if (p->packed || !kernel_fixed(op, 1) || !kernel_data(op, 1))
         return 0;
-    p->packed = native_alloc((size_t)MAX(p->w_floats, (int64_t)1) * sizeof(float));
+    p->packed = native_alloc_weights((size_t)MAX(p->w_floats, (int64_t)1) * sizeof(float));
     if (!p->packed)
         return kernel_nomem(op, err);
     pack_weights(op, p, p->packed);

@@ -74,7 +74,7 @@ static void narrow_part(void *arg, int64_t begin, int64_t end, int thread)
 static int narrow_b(struct op *op, struct matmul *s, struct pack_job *j, opm_error *err)
 {
     s->half_type = kernel_half(op, 1)->type;
-    s->half = native_alloc(MAX(op->packed_bytes / 2, (size_t)1));
+    s->half = native_alloc_weights(MAX(op->packed_bytes / 2, (size_t)1));
     if (!s->half)
         return kernel_nomem(op, err);
     pool_for(kernel_pool(op), gemm_panels(s->n, j->isa->nr),
@@ -94,6 +94,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
                           : kernel_fixed(op, 1) ? kernel_in(op, 1)->data
                                                 : NULL };
     int64_t floats = gemm_size_b(isa, s->k, s->n);
+    size_t bytes;
 
     if (s->packed || s->half)
         return 0;
@@ -101,7 +102,8 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
         return b && !kernel_data(op, 1) ? kernel_nomem(op, err) : 0;
     if (floats < 0)
         return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
-    s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
+    bytes = (size_t)MAX(floats, (int64_t)1) * sizeof(float);
+    s->packed = kernel_half(op, 1) ? native_alloc(bytes) : native_alloc_weights(bytes);
     if (!s->packed)
         return kernel_nomem(op, err);
     op->packed_bytes = (size_t)floats * sizeof(float);

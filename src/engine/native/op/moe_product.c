@@ -37,7 +37,7 @@ static int pack_floats(struct op *op, struct moe_matrix *m, opm_error *err)
 
     if (size < 0 || __builtin_mul_overflow(size, m->experts * 4, &bytes))
         return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
-    m->panels = native_alloc((size_t)MAX(bytes, (int64_t)1));
+    m->panels = native_alloc_weights((size_t)MAX(bytes, (int64_t)1));
     if (!m->panels)
         return kernel_nomem(op, err);
     for (int64_t e = 0; e < m->experts; e++)
@@ -133,11 +133,11 @@ static int pack_bits(struct op *op, struct moe_matrix *m, opm_error *err)
         __builtin_mul_overflow(groups * lanes, m->blocks, &scales))
         return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
     if (!m->w)
-        m->w = native_alloc((size_t)MAX(bytes, (int64_t)1));
+        m->w = native_alloc_weights((size_t)MAX(bytes, (int64_t)1));
     if (!m->scales)
-        m->scales = native_alloc((size_t)MAX(scales, (int64_t)1) * sizeof(float));
+        m->scales = native_alloc_weights((size_t)MAX(scales, (int64_t)1) * sizeof(float));
     if (!m->zeros && kernel_in(op, m->zero))
-        m->zeros = native_alloc((size_t)MAX(scales, (int64_t)1));
+        m->zeros = native_alloc_weights((size_t)MAX(scales, (int64_t)1));
     if (!m->w || !m->scales || (!m->zeros && kernel_in(op, m->zero)))
         return kernel_nomem(op, err);
     pool_for(kernel_pool(op), groups, 1, pack_part, &j);

@@ -301,17 +301,17 @@ static int pack(struct op *op, struct nbits *s, opm_error *err)
     bool same = find_zero(op, s);
 
     if (!s->w)
-        s->w = native_alloc(MAX(bytes, (size_t)1));
+        s->w = native_alloc_weights(MAX(bytes, (size_t)1));
     if (!s->scale)
-        s->scale = native_alloc(MAX(scales, (size_t)1) * sizeof(float));
+        s->scale = native_alloc_weights(MAX(scales, (size_t)1) * sizeof(float));
     native_free(s->zero);
     native_free(s->zero_f);
     s->zero = NULL;
     s->zero_f = NULL;
     if (!same && (s->linear || z->type == TENSOR_U8))
-        s->zero = native_alloc(MAX(scales, (size_t)1));
+        s->zero = native_alloc_weights(MAX(scales, (size_t)1));
     else if (!same)
-        s->zero_f = native_alloc(MAX(scales, (size_t)1) * sizeof(float));
+        s->zero_f = native_alloc_weights(MAX(scales, (size_t)1) * sizeof(float));
     if (!s->w || !s->scale || (!same && !s->zero && !s->zero_f))
         return kernel_nomem(op, err);
     op->packed_bytes = bytes + scales * (sizeof(float) + (s->zero     ? 1

@@ -183,7 +183,7 @@ static int pack_const(struct op *op, struct qmm *s, opm_error *err)
         return 0;
     if (!kernel_data(op, s->at->b))
         return kernel_nomem(op, err);
-    s->b_memory = native_alloc((size_t)s->b_bytes);
+    s->b_memory = native_alloc_weights((size_t)s->b_bytes);
     if (!s->b_memory)
         return kernel_nomem(op, err);
     q8_b_place(&s->b, kernel_q8(op), s->k, s->n, s->b_memory);
