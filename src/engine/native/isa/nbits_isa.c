@@ -12,9 +12,6 @@
 #include "engine/native/isa/neon_dot.h"
 #endif
 
-/* How far ahead of its use a weight is fetched where each is used once: in bytes. */
-#define AHEAD 4096
-
 typedef int32_t four_lanes __attribute__((vector_size(16)));
 static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 {

@@ -16,6 +16,8 @@
 #include "engine/native/isa/isa.h"
 
 #define NBITS_DIGITS 3
+/* How far ahead of its use a weight is fetched where each is used once: in bytes. */
+#define NBITS_AHEAD 6144
 #define NBITS_ROWS 8 /* of a tile, at most; with several digits half as many */
 
 /* Rows of a tile by one group of columns. */

@@ -146,9 +146,9 @@ INLINE void N(row_part)(const int bits, const int digits, const int words, const
     {
         vi x[2] = { N(iload)(w), N(iload)(w + VL * 4) };
 
-        __builtin_prefetch(w + AHEAD);
+        __builtin_prefetch(w + NBITS_AHEAD);
         if (VL == 16)
-            __builtin_prefetch(w + AHEAD + VL * 4);
+            __builtin_prefetch(w + NBITS_AHEAD + VL * 4);
         UNROLL for (int s = 0; s < in_byte; s++)
         {
             const int turn = (in_byte > 1 ? s : k) & 1; /* neighbours do not wait for each other */
@@ -183,9 +183,9 @@ INLINE void N(row_n)(const int bits, const int digits, const int words, const st
         vf by = N(fset)(t->a_scale[b]);
         int64_t left = words ? words : t->words[b];
 
-        __builtin_prefetch(t->scale + b * 2 * VL + AHEAD / 16);
+        __builtin_prefetch(t->scale + b * 2 * VL + NBITS_AHEAD / 16);
         if (VL == 16)
-            __builtin_prefetch(t->scale + b * 2 * VL + VL + AHEAD / 16);
+            __builtin_prefetch(t->scale + b * 2 * VL + VL + NBITS_AHEAD / 16);
         UNROLL for (int d = 0; d < digits; d++)
         {
             sum[0][d] = sum[1][d] = N(iset)(zeros ? 0 : t->a_sum[b * NBITS_DIGITS + d]);
@@ -286,54 +286,109 @@ INLINE vi N(digit)(vi *q)
     return d;
 }
 
-static void N(digits)(int digits, int8_t *out, int64_t stride, const float *x, int64_t n,
-                      int64_t room, float *scale, int32_t *sum)
+/* The greatest of all lanes, and their sum. */
+
+INLINE int32_t N(top)(vi v)
+{
+#if VL == 16
+    return _mm512_reduce_max_epi32((__m512i)v);
+#elif VL == 8
+    __m128i m =
+        _mm_max_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+#elif defined(__aarch64__)
+    return vmaxvq_s32((int32x4_t)v);
+#else
+    return MAX(MAX(v[0], v[1]), MAX(v[2], v[3]));
+#endif
+}
+
+INLINE int32_t N(total)(vi v)
+{
+#if VL == 16
+    return _mm512_reduce_add_epi32((__m512i)v);
+#elif VL == 8
+    __m128i m =
+        _mm_add_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+
+    m = _mm_add_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+#elif defined(__aarch64__)
+    return vaddvq_s32((int32x4_t)v);
+#else
+    return v[0] + v[1] + v[2] + v[3];
+#endif
+}
+
+/* Numbers from x on, of which there may be fewer than lanes, or none: then zeros. */
+INLINE vf N(some)(const float *x, int64_t n)
+{
+    vf v = N(fset)(0);
+
+    if (n >= VL)
+        return N(fload)(x);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = x[i];
+    return v;
+}
+
+INLINE void N(digits_n)(const int digits, int8_t *out, int64_t stride, const float *x, int64_t n,
+                        int64_t room, float *scale, int32_t *sum)
 {
     /* Less than the digits can be, for a quotient that is rounded up. */
     const float most = digits == 1 ? 127 : 127 * 65536 + 127 * 256;
     const vi half = (vi)N(fset)(0.5f);
-    vf big = N(fset)(0), odd = big;
-    vi sums[NBITS_DIGITS] = { N(iset)(0), N(iset)(0), N(iset)(0) };
-    float max = 0, bad = 0, by;
-    int64_t i = 0;
+    vi big = N(iset)(0), sums[NBITS_DIGITS] = { big, big, big };
+    int32_t top;
+    float max, by;
 
-    for (; i + VL <= n; i += VL) {
-        vf v = N(fload)(x + i), size = (vf)((vi)v & 0x7fffffff);
-        vi more = size > big;
+    /* Sizes of floats are in the order of their bits; those that are not finite come last. */
+    for (int64_t i = 0; i < n; i += VL) {
+        vi size = (vi)N(some)(x + i, n - i) & INT32_MAX, more = size > big;
 
-        big = (vf)((more & (vi)size) | (~more & (vi)big));
-        odd += v * 0;
+        big = (more & size) | (~more & big);
     }
-    for (int k = 0; k < VL; k++) {
-        max = MAX(max, big[k]);
-        bad += odd[k];
+    top = N(top)(big);
+    if (top >= 0x7f800000) { /* they have no digits */
+        for (int d = 0; d < digits; d++) {
+            memset(out + d * stride, 0, (size_t)room);
+            sum[d] = 0;
+        }
+        *scale = NAN;
+        return;
     }
-    for (; i < n; i++) {
-        max = MAX(max, fabsf(x[i]));
-        bad += x[i] * 0;
-    }
-    by = max > 1e-30f && bad == 0 ? most / max : 0;
-    *scale = bad == 0 ? max / most : NAN; /* infinite ones have no digits */
-    for (i = 0; i < room; i += VL) {
-        vf v = N(fset)(0);
-        vi q;
+    memcpy(&max, &top, sizeof(max));
+    by = max > 1e-30f ? most / max : 0;
+    *scale = max / most;
+    for (int64_t i = 0; i < room; i += VL) {
+        vf v = N(some)(x + MIN(i, n), n - i) * by;
+        vi q = __builtin_convertvector(v + (vf)(((vi)v & INT32_MIN) | half), vi);
 
-        memcpy(&v, x + MIN(i, n), (size_t)MAX(MIN((int64_t)VL, n - i), (int64_t)0) * sizeof(*x));
-        v = bad == 0 ? v * by : N(fset)(0);
-        q = __builtin_convertvector(v + (vf)(((vi)v & INT32_MIN) | half), vi);
-        for (int d = digits - 1; d >= 0; d--) {
+        UNROLL for (int d = digits - 1; d >= 0; d--)
+        {
             vi digit = N(digit)(&q);
             vb narrow = N(low_bytes)(digit);
 
             sums[d] += digit;
-            memcpy(out + d * stride + i, &narrow, (size_t)MIN((int64_t)VL, room - i));
+            if (room - i >= VL)
+                memcpy(out + d * stride + i, &narrow, VL);
+            else
+                memcpy(out + d * stride + i, &narrow, (size_t)(room - i));
         }
     }
-    for (int d = 0; d < digits; d++) {
-        sum[d] = 0;
-        for (int k = 0; k < VL; k++)
-            sum[d] += sums[d][k];
-    }
+    for (int d = 0; d < digits; d++)
+        sum[d] = N(total)(sums[d]);
+}
+
+static void N(digits)(int digits, int8_t *out, int64_t stride, const float *x, int64_t n,
+                      int64_t room, float *scale, int32_t *sum)
+{
+    if (digits == 1)
+        N(digits_n)(1, out, stride, x, n, room, scale, sum);
+    else
+        N(digits_n)(3, out, stride, x, n, room, scale, sum);
 }
 
 INLINE void N(widen_n)(const int bits, const struct nbits_tile *t, float *out, int64_t ldo,
