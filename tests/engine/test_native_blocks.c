@@ -298,10 +298,107 @@ static void bf16_products(void **state)
     }
 }
 
+/* Numbers of a row that fit badly into one scale, by kind of block. */
+static float odd_number(int64_t block, int64_t in_block)
+{
+    float x = (float)rnd(2001) / 1000 - 1;
+
+    switch (block % 6) {
+    case 0:
+        return in_block == 5 ? 3e6f : x; /* one that is far greater than the others */
+    case 1:
+        return x * 1e-42f; /* denormal */
+    case 2:
+        return in_block % 2 ? x * 1e-20f : x;
+    case 3:
+        return 0;
+    case 4:
+        return in_block % 2 ? 1e30f : -1e30f;
+    default:
+        return x * 1e-25f;
+    }
+}
+
+enum { ODD_K = 1024, ODD_N = 232, ODD_BLOCK = 32, ODD_BLOCKS = ODD_K / ODD_BLOCK };
+
+struct odd_want {
+    const double *value, *most; /* per column; by how much it may be off */
+    bool finite;
+};
+
+static void odd_check(const struct engine_tensor *out, const char *where, void *arg)
+{
+    const struct odd_want *w = arg;
+    const float *y = out->data;
+
+    for (int c = 0; c < ODD_N; c++)
+        if (w->finite ? !(fabs((double)y[c] - w->value[c]) <= w->most[c]) : isfinite(y[c]))
+            fail_msg("%s: column %d is %g, not %g +- %g", where, c, (double)y[c], w->value[c],
+                     w->most[c]);
+}
+
+/* One row, of so many columns that threads share them. A block is as exact as floats of its
+ * greatest number are; what is smaller than 1e-30 in all of a block counts as 0. What is not
+ * finite is not lost. */
+static void odd_rows(void **state)
+{
+    const int64_t a_dim[] = { 1, ODD_K }, w_dim[] = { ODD_K, ODD_N },
+                  s_dim[] = { ODD_BLOCKS, ODD_N };
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    static float a[ODD_K], scale[ODD_BLOCKS * ODD_N];
+    static uint8_t w[ODD_K * ODD_N / 2];
+    static int wide[ODD_K * ODD_N];
+    static double want[ODD_N], most[ODD_N];
+
+    (void)state;
+    for (int turn = 0; turn < 9; turn++) {
+        struct odd_want odd = { want, most, turn < 6 };
+        struct engine_tensor in = rig_tensor(TENSOR_F32, a, a_dim, 2);
+        struct make m = { 0 };
+
+        for (int k = 0; k < ODD_K; k++) /* in turns 0 to 4 one kind alone, at times with another */
+            a[k] = odd_number(turn < 5 ? turn + (k / ODD_BLOCK % 7 == 0) : k / ODD_BLOCK,
+                              k % ODD_BLOCK);
+        if (!odd.finite)
+            a[rnd(ODD_K)] = bad[turn - 6];
+        for (int i = 0; i < ODD_K * ODD_N; i++) {
+            wide[i] = (int)rnd(16) - 8;
+            put_number(w, i, 4, wide[i]);
+        }
+        for (int i = 0; i < ODD_BLOCKS * ODD_N; i++)
+            scale[i] = .01f + (float)rnd(1000) / 1e5f;
+        for (int c = 0; c < ODD_N; c++) {
+            double magnitude = 0, blocks = 0;
+
+            want[c] = 0;
+            for (int k = 0; k < ODD_K; k++) {
+                double by = (double)scale[k / ODD_BLOCK * ODD_N + c] * wide[k * ODD_N + c], top = 0;
+
+                for (int i = 0; i < ODD_BLOCK; i++)
+                    top = MAX(top, fabs((double)a[k / ODD_BLOCK * ODD_BLOCK + i]));
+                want[c] += a[k] * by;
+                magnitude += fabs(a[k] * by);
+                blocks += fabs(by) * (top < 1e-30 ? top : top * 0x1p-23);
+            }
+            most[c] = blocks + magnitude * ODD_BLOCKS * 0x1p-24;
+        }
+        make_value(&m, false, "a", TENSOR_F32, a_dim, 2);
+        make_weight(&m, "w", TENSOR_I4, w_dim, 2, w, sizeof(w));
+        make_weight(&m, "s", TENSOR_F32, s_dim, 2, scale, sizeof(scale));
+        make_node(&m, "DequantizeLinear", "w,s", "d", "axis=0 block_size=32");
+        make_node(&m, "MatMul", "a,d", "y", "");
+        make_value(&m, true, "y", TENSOR_F32, NULL, -1);
+        assert_kernel(&m, 21, KERNEL_nbits, "odd rows");
+        rig_run(&m, 21, &options, &in, 1, odd_check, &odd);
+        make_free(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(blocks), cmocka_unit_test(greatest),
-                                        cmocka_unit_test(halves), cmocka_unit_test(bf16_products) };
+                                        cmocka_unit_test(halves), cmocka_unit_test(bf16_products),
+                                        cmocka_unit_test(odd_rows) };
 
     return cmocka_run_group_tests_name("native_blocks", tests, NULL, NULL);
 }

@@ -43,7 +43,9 @@ struct nbits {
     int32_t zero_all;
     bool packed;
     int64_t part; /* rows whose digits are made at a time */
-    size_t at_scale, at_sum, at_whole, at_line;
+    /* Digits of rows take `area` bytes: numbers, then at these places what there is one of for
+     * each block. In scratch, one area, for one row one for each thread; at at_line floats. */
+    size_t at_scale, at_sum, at_whole, area, at_line;
 };
 
 static void nbits_release(void *state)
@@ -407,7 +409,8 @@ static int plan_scratch(struct op *op, struct nbits *s, opm_error *err)
     s->at_scale = (digits + 2 * NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
     s->at_sum = s->at_scale + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
     s->at_whole = s->at_sum + (sums + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
-    s->at_line = s->at_whole + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->area = s->at_whole + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->at_line = s->area * (s->rows == 1 ? (size_t)pool_threads(kernel_pool(op)) : 1);
     op->scratch_bytes =
         s->at_line +
         (s->order ? (size_t)pool_threads(kernel_pool(op)) * (size_t)s->room * sizeof(float) : 0);
@@ -460,46 +463,51 @@ struct run_job {
     const struct op *op;
     const struct nbits *s;
     int64_t row, rows;
+    /* Threads that have the digits of a single row: they make them each for itself, as it takes
+     * longer to write what another core has read, and to read that there again. */
+    bool *made;
     struct gemm g; /* of many rows */
     struct gemm_grid grid;
 };
 
-/* Rows as digits. */
+/* A row as digits in an area. */
+static void make_digits(const struct run_job *j, char *area, int64_t r, int thread)
+{
+    const struct nbits *s = j->s;
+    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    float *line = (float *)(void *)((char *)j->op->scratch + s->at_line) + thread * s->room;
+    float *scale = (float *)(void *)(area + s->at_scale) + r * s->blocks;
+    int32_t *sum = (int32_t *)(void *)(area + s->at_sum) + r * s->blocks * NBITS_DIGITS;
+    float *whole = (float *)(void *)(area + s->at_whole) + r * s->blocks;
+    const float *x = (const float *)kernel_in(j->op, NB_A)->data + (j->row + r) * s->k;
+    int8_t *out = (int8_t *)area + r * s->room * s->digits;
+    int64_t left = s->k;
+
+    for (int64_t i = 0; s->order && i < s->room; i++)
+        line[i] = s->order[i] >= 0 ? x[s->order[i]] : 0;
+    if (s->order) {
+        x = line;
+        left = s->room;
+    }
+    for (int64_t b = 0; b < s->blocks; b++, sum += NBITS_DIGITS) {
+        int64_t room = s->in_block[b] * per_word(s), n = MIN(s->order ? room : s->block, left);
+
+        isa->digits(s->digits, out, s->room, x, n, room, scale + b, sum);
+        whole[b] = nbits_whole(s->digits, sum);
+        for (int d = 0; !s->zero && !s->zero_f && d < s->digits; d++)
+            sum[d] *= -s->zero_all;
+        x += n;
+        left -= n;
+        out += room;
+    }
+}
+
 static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct run_job *j = arg;
-    const struct nbits *s = j->s;
-    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
-    char *scratch = j->op->scratch;
-    float *line = (float *)(void *)(scratch + s->at_line) + thread * s->room;
-    int32_t *sum = (int32_t *)(void *)(scratch + s->at_sum);
-    float *whole = (float *)(void *)(scratch + s->at_whole);
 
-    for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)kernel_in(j->op, NB_A)->data + (j->row + r) * s->k;
-        int8_t *out = (int8_t *)scratch + r * s->room * s->digits;
-        int64_t left = s->k;
-
-        for (int64_t i = 0; s->order && i < s->room; i++)
-            line[i] = s->order[i] >= 0 ? x[s->order[i]] : 0;
-        if (s->order) {
-            x = line;
-            left = s->room;
-        }
-        for (int64_t b = 0; b < s->blocks; b++) {
-            int64_t room = s->in_block[b] * per_word(s), n = MIN(s->order ? room : s->block, left),
-                    at = r * s->blocks + b;
-
-            isa->digits(s->digits, out, s->room, x, n, room,
-                        (float *)(void *)(scratch + s->at_scale) + at, sum + at * NBITS_DIGITS);
-            whole[at] = nbits_whole(s->digits, sum + at * NBITS_DIGITS);
-            for (int d = 0; !s->zero && !s->zero_f && d < s->digits; d++)
-                sum[at * NBITS_DIGITS + d] *= -s->zero_all;
-            x += n;
-            left -= n;
-            out += room;
-        }
-    }
+    for (int64_t r = begin; r < end; r++)
+        make_digits(j, j->op->scratch, r, thread);
 }
 
 /* Weights of a group of columns. */
@@ -530,18 +538,28 @@ static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
 }
 
 /* Rows of A from r on, as digits, and where their results go. */
-static void rows_of(struct nbits_tile *t, const struct run_job *j, int64_t g, int64_t r)
+static void rows_of(struct nbits_tile *t, const struct run_job *j, char *area, int64_t g, int64_t r)
 {
     const struct nbits *s = j->s;
-    char *scratch = j->op->scratch;
     int64_t at = r * s->blocks;
 
-    t->a = (const int8_t *)scratch + r * t->a_row;
-    t->a_scale = (const float *)(void *)(scratch + s->at_scale) + at;
-    t->a_sum = (const int32_t *)(void *)(scratch + s->at_sum) + at * NBITS_DIGITS;
-    t->a_whole = (const float *)(void *)(scratch + s->at_whole) + at;
+    t->a = (const int8_t *)area + r * t->a_row;
+    t->a_scale = (const float *)(void *)(area + s->at_scale) + at;
+    t->a_sum = (const int32_t *)(void *)(area + s->at_sum) + at * NBITS_DIGITS;
+    t->a_whole = (const float *)(void *)(area + s->at_whole) + at;
     t->c = (float *)kernel_out(j->op, 0)->data + (j->row + r) * s->n +
            g * kernel_isa(j->op)->nbits->lanes;
+}
+
+/* Weights that a row begins with: they come while its digits are made. */
+static void fetch_first(const struct run_job *j, int64_t g)
+{
+    const struct nbits *s = j->s;
+    int64_t lanes = kernel_isa(j->op)->nbits->lanes;
+    const uint8_t *w = s->w + nbits_group_at(g, s->words, lanes) * 4;
+
+    for (int i = 0; i < NBITS_AHEAD; i += NATIVE_ALIGN)
+        __builtin_prefetch(w + i);
 }
 
 /* Pairs of groups. */
@@ -550,13 +568,18 @@ static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct run_job *j = arg;
     const struct nbits *s = j->s;
     const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    char *area = (char *)j->op->scratch + (j->made ? (size_t)thread * s->area : 0);
     int64_t g = begin * 2;
 
-    (void)thread;
+    if (j->made && !j->made[thread]) {
+        fetch_first(j, g);
+        make_digits(j, area, 0, thread);
+        j->made[thread] = true;
+    }
     for (; j->rows == 1 && g < end * 2 && (g + 2) * isa->lanes <= s->n; g += 2) {
         struct nbits_tile t = tile_of(j, g);
 
-        rows_of(&t, j, g, 0);
+        rows_of(&t, j, area, g, 0);
         isa->row(&t);
     }
     for (; g < MIN(end * 2, s->groups); g++) {
@@ -566,7 +589,7 @@ static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
             t.rows = s->digits == 1 ? NBITS_ROWS : NBITS_ROWS / 2;
             while (t.rows > j->rows - r)
                 t.rows /= 2;
-            rows_of(&t, j, g, r);
+            rows_of(&t, j, area, g, r);
             isa->tile(&t);
         }
     }
@@ -633,17 +656,21 @@ int nbits_run(struct op *op, opm_error *err)
 {
     struct nbits *s = op->state;
     struct run_job j = { .op = op, .s = s };
+    bool made[POOL_THREADS_MAX] = { false };
     int rc = s->packed ? 0 : pack(op, s, err);
 
     if (!rc && as_floats(s)) {
         run_floats(op, &j);
         return 0;
     }
+    if (s->rows == 1)
+        j.made = made;
     for (; j.row < s->rows && !rc; j.row += j.rows) {
         double macs;
 
         j.rows = MIN(s->part, s->rows - j.row);
-        pool_for(kernel_pool(op), j.rows, pool_grain((double)s->room / 2), digits_part, &j);
+        if (!j.made)
+            pool_for(kernel_pool(op), j.rows, pool_grain((double)s->room / 2), digits_part, &j);
         macs = (double)(j.rows * s->room * s->digits * kernel_isa(op)->nbits->lanes * 2);
         pool_for(kernel_pool(op), (s->groups + 1) / 2, pool_grain(macs / MACS_PER_NS), tile_part,
                  &j);
