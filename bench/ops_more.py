@@ -309,6 +309,8 @@ def decoders():
                    domain=MS, outputs=3, num_heads=heads, past_present_share_buffer=1)
         yield Case("DecoderMaskedMultiHeadAttention", f"{batch}x512 of 8 over {room}", [rows[0], *cache], domain=MS, num_heads=heads)
     for rows in (1, 128):
+        yield Case("CausalConvWithState", f"channels last 1x{rows}x2048 by 4", [f(1, rows, 2048), c(f(2048, 1, 4)), c(f(2048)), f(1, 3, 2048)], domain=MS,
+                   outputs=2, activation="silu", channels_last=1)
         wide = [f(1, rows, 4096) for _ in range(2)]
         yield Case("GatedAdd", f"1x{rows}x4096", [*wide, f(1, rows, 1)], domain=MS)
         yield Case("GatedRMSNorm", f"1x{rows}x4096 by 128", [wide[0], c(f(128)), wide[1]], domain=MS)

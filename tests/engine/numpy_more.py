@@ -300,6 +300,31 @@ def streams():
                    mrope_layout=layout, interleaved=mixed, scale=scale, **extra), [given[1]]
 
 
+def causal():
+    """CausalConvWithState as com.microsoft's may be: taps apart, channels last, a state for each of the last places."""
+    for (batch, length, channels, taps), apart, last, window, carried, act in itertools.product(
+            ((1, 1, (5,), 4), (2, 9, (6,), 3), (1, 3, (4, 7), 2), (2, 5, (40,), 1)), (1, 3), (0, 1), (0, 1, 4), (0, 1), ("none", "silu")):
+        if len(channels) > 1 and not last:
+            continue
+        wide, before = int(np.prod(channels)), (taps - 1) * apart
+        x, w, b = f(batch, length, wide), f(wide, 1, taps), f(wide)
+        old = f(max(window, 1), batch, before, wide)
+        line = np.concatenate([old[-1] if carried else np.zeros_like(old[-1]), x], 1)
+        y = sum(line[:, k * apart:k * apart + length].astype(float) * w[:, 0, k] for k in range(taps)) + b
+        y = y / (1 + np.exp(-y)) if act == "silu" else y
+        ends = [length - (max(window, 1) - 1 - s) for s in range(max(window, 1))]
+        states = np.stack([line[:, e:e + before] if e > 0 else np.zeros_like(old[-1]) for e in ends])
+
+        def place(v):
+            if last:
+                return v.reshape(*v.shape[:-1], *channels)  # noqa: B023
+            return np.ascontiguousarray(np.swapaxes(v, -1, -2))
+        one = (lambda v: v) if window else (lambda v: v[0])
+        inputs = [place(x), c(w), c(b)] + ([place(one(old))] if carried else [])
+        yield Case("CausalConvWithState", "", inputs, domain=MS, outputs=2, activation=act, dilation=apart, channels_last=last, state_window=window), [
+            place(y), place(one(states))]
+
+
 def hashes():
     for (batch, length, most, heads), kind, carried, stops in itertools.product(((1, 1, 2, 1), (2, 9, 3, 4), (3, 2, 5, 2), (1, 30, 4, 3)), (np.int32, np.int64), (0, 1),
                                                                          (0, 1)):
@@ -375,4 +400,4 @@ def whole_heads():
         yield Case("MultiHeadAttention", "", inputs, domain=MS, outputs=4, num_heads=heads, unidirectional=causal), [y, None, None, scores]
 
 
-FAMILIES = {gated: 17, streams: 17, hashes: 17, groups: 17, whole_heads: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}
+FAMILIES = {gated: 17, streams: 17, causal: 17, hashes: 17, groups: 17, whole_heads: 17, tokens: 17, integer16: 17, bifurcation: 17, masked_pool: 17, moving_pads: 17, word_conv: 17, decoder: 17, sparse: 17}

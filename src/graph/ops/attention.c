@@ -208,15 +208,27 @@ int infer_linear_attention(const struct opview *o)
     return 0;
 }
 
-/* CausalConvWithState: input [B, C, L], weight [C, 1, k], bias, past state [B, C, k - 1]. */
+/* CausalConvWithState: input [B, C, L], or channels last, weight [C, 1, k], bias, past state. This
+ * is what is before an input: the taps' reach less one, in the input's order; com.microsoft's may
+ * have several such, in front. */
 int infer_causal_conv(const struct opview *o)
 {
-    struct shape state = { 3, { op_dim(o, 0, 0), op_dim(o, 0, 1), op_dim(o, 1, 2) } };
+    int64_t dilation = op_int(o, "dilation", 1), window = op_int(o, "state_window", 0),
+            k = op_dim(o, 1, 2);
+    bool last = op_int(o, "channels_last", 0) != 0;
+    struct shape state = *op_shape(o, 0), x = state;
 
-    if (state.dim[2] == 0)
+    if (k == 0)
         return op_fail(o, "a kernel of no elements");
-    state.dim[2] = state.dim[2] < 0 ? op_dim(o, 3, 2) : state.dim[2] - 1;
-    op_same(o, 0, 0);
+    if (dilation < 1 || window < 0 || op_int(o, "ndim", 1) != 1)
+        return op_fail(o, "attributes dilation, state_window or ndim");
+    op_set(o, 0, op_type(o, 0), &x);
+    if (state.rank >= 3)
+        state.dim[last ? 1 : 2] = k < 0 ? DIM_OPEN : dim_mul(k - 1, dilation);
+    if (state.rank >= 3 && k < 0)
+        state.dim[last ? 1 : 2] = op_dim(o, 3, (last ? 1 : 2) + (window > 0));
+    if (window > 0 && state.rank >= 0)
+        state = shape_stacked(&state, window, 0);
     op_set(o, 1, op_type(o, op_has(o, 3) ? 3 : 0), &state);
     return 0;
 }

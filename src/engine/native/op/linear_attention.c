@@ -1,5 +1,4 @@
-/* linear_attention.c -- LinearAttention and CausalConvWithState: operators that carry a state from
- * one call to the next. */
+/* linear_attention.c -- LinearAttention, which carries a state from one call to the next. */
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
@@ -199,85 +198,5 @@ int linearattention_run(struct op *op, opm_error *err)
 
     (void)err;
     pool_for(kernel_pool(op), l->batch * l->kv, 1, linear_part, op);
-    return 0;
-}
-
-/* CausalConvWithState: input [batch, channels, length], weight [channels, 1, k], bias, past state
- * [batch, channels, k - 1], which comes before the input; output, present state. */
-int causalconv_prepare(struct op *op, opm_error *err)
-{
-    const struct nt *x, *w, *bias = kernel_in(op, 2), *past = kernel_in(op, 3);
-    const char *act = node_attr_str(op->node, "activation", "none");
-    struct shape state;
-    int rc = 0;
-
-    for (uint32_t i = 0; i < 4 && !rc; i++)
-        if (i < 2 || kernel_in(op, i))
-            rc = kernel_want(op, i, TYPE_BIT(TENSOR_F32), err);
-    if (rc)
-        return rc;
-    x = kernel_in(op, 0);
-    w = kernel_in(op, 1);
-    if (strcmp(act, "none") != 0 && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for the activation '%.40s'", act);
-    if (x->shape.rank != 3 || w->shape.rank != 3 || w->shape.dim[0] != x->shape.dim[1] ||
-        w->shape.dim[1] != 1 || w->shape.dim[2] < 1 || (bias && bias->count != x->shape.dim[1]))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err,
-                           "wants batch x channels x length, and a weight of channels x 1 x k");
-    state = (struct shape){ 3, { x->shape.dim[0], x->shape.dim[1], w->shape.dim[2] - 1 } };
-    if (past && !shape_equal(&past->shape, &state))
-        return kernel_fail(op, OPM_EINVAL, err, "the past state must have %lld elements a channel",
-                           (long long)state.dim[2]);
-    rc = kernel_infer(op, err);
-    if (rc)
-        return rc;
-    if (x->shape.dim[2] > PTRDIFF_MAX / 64 || state.dim[2] > PTRDIFF_MAX / 64)
-        return kernel_fail(op, OPM_ELIMIT, err, "the rows are too long");
-    op->scratch_bytes =
-        (size_t)((x->shape.dim[2] + state.dim[2] + 1) * pool_threads(kernel_pool(op))) *
-        sizeof(float);
-    return 0;
-}
-
-static void causal_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct op *op = arg;
-    const struct isa *isa = kernel_isa(op);
-    const struct nt *x = kernel_in(op, 0), *past = kernel_in(op, 3), *bias = kernel_in(op, 2);
-    int64_t channels = x->shape.dim[1], len = x->shape.dim[2],
-            before = kernel_in(op, 1)->shape.dim[2] - 1;
-    bool silu = !node_attr_is(op->node, "activation", "none", "none");
-    float *line = (float *)op->scratch + thread * (len + before + 1);
-
-    for (int64_t i = begin; i < end; i++) {
-        const float *w = (const float *)kernel_in(op, 1)->data + i % channels * (before + 1);
-        float *out = (float *)kernel_out(op, 0)->data + i * len,
-              start = bias ? ((const float *)bias->data)[i % channels] : 0;
-
-        if (past && before)
-            memcpy(line, (const float *)past->data + i * before, (size_t)before * sizeof(*line));
-        else
-            memset(line, 0, (size_t)before * sizeof(*line));
-        if (len)
-            memcpy(line + before, (const float *)x->data + i * len, (size_t)len * sizeof(*line));
-        for (int64_t t = 0; t < len; t++)
-            out[t] = start;
-        for (int64_t k = 0; k <= before; k++)
-            isa->loops->axpy(out, line + k, w[k], len);
-        if (silu)
-            isa->unary(U_SILU, out, out, len, 1, 0);
-        if (kernel_out(op, 1) && before)
-            memcpy((float *)kernel_out(op, 1)->data + i * before, line + len,
-                   (size_t)before * sizeof(*line));
-    }
-}
-
-int causalconv_run(struct op *op, opm_error *err)
-{
-    const struct shape *s = &kernel_in(op, 0)->shape;
-
-    (void)err;
-    pool_for(kernel_pool(op), s->dim[0] * s->dim[1], MAX(2048 / (s->dim[2] + 1), (int64_t)1),
-             causal_part, op);
     return 0;
 }
