@@ -265,6 +265,7 @@ def around():
                              ("ParametricSoftplus", {"alpha": 2., "beta": .5}), ("ImageScaler", {"scale": .5, "bias": [1., 2., 3.]}),
                              ("Crop", {"border": [8, 8, 8, 8]})):
         yield Case(name, "1x3x224x224", [x], opset=9, **attributes)
+    yield Case("DynamicSlice", "1x64x56x56 to 1x64x28x28", [f(*FEATURES), ci(0, 0), ci(28, 28), ci(2, 3)], opset=9)
     boxes = np.random.default_rng(3).uniform(0, 1, (32, 4)).astype(np.float32)
     for mode in ("bilinear", "nearest"):
         yield Case("CropAndResize", f"{mode} 32 of 1x64x56x56", [f(1, 64, 56, 56), boxes, c(np.zeros(32, np.int32)),

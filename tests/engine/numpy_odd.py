@@ -28,6 +28,15 @@ def once():
         yield Case("Crop", "", [x], border=[2, 0, 0, 0], scale=[1, 5]), [x[:, :, :1, 2:7]]
 
 
+def dynamic_slice():
+    """Of opset 9, where Slice has its lists as attributes."""
+    x = f(5, 3, 7, 9)
+    for wrap, kind in itertools.product((c, lambda v: v), (np.int32, np.int64)):
+        lists = [wrap(np.array(v, kind)) for v in ([1, -4], [2, 99], [1, -1])]
+        yield Case("DynamicSlice", "", [x, *lists]), [x[:, 1:2, ..., -4:]]
+        yield Case("DynamicSlice", "", [x, *lists[:2]]), [x[1:2, -4:]]
+
+
 def sampled(plane, y, x, mode, beyond):
     """A plane at a place, by rows and columns."""
     h, w = plane.shape
@@ -130,4 +139,4 @@ def listed():
         yield Case("Range", "", [start, limit], domain=MS), [np.arange(3, 21, dtype=kind)]
 
 
-FAMILIES = {once: 9, crops: 17, bytes_last: 17, spoken: 17, listed: 17}
+FAMILIES = {dynamic_slice: 9, once: 9, crops: 17, bytes_last: 17, spoken: 17, listed: 17}

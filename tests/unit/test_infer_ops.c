@@ -300,6 +300,8 @@ static void test_reductions(void **state)
           "int8:2x3x4 f(1) int8: f(1) int8:", "axes=1, keepdims=0", "int8 2x4" },
         { "com.microsoft/CDist", 1, "5x9 7x9", "", "float32 5x7" },
         { "com.microsoft/CDist", 1, "5x9 7x8", "", "!rows of one length" },
+        { "DynamicSlice", 9, "4x9 i[1,-3] i[3,99]", "", "float32 2x3" },
+        { "DynamicSlice", 9, "4x9 int64:2 int64:2", "", "float32 ?x?" },
         { "Crop", 1, "1x3x8x9", "border=2,1,3,0", "float32 1x3x7x4" },
         { "Crop", 1, "Nx3x8x9", "border=2,1,0,0 scale=4,5", "float32 Nx3x4x5" },
         { "Crop", 1, "1x3x8x9", "border=2,1,0,0 scale=8,5", "!borders do not fit" },

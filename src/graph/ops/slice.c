@@ -1,7 +1,9 @@
-/* slice.c -- Slice. */
+/* slice.c -- Slice, and DynamicSlice, which ONNX had before Slice took its lists as inputs. */
 #include "graph/ops/slice.h"
 
 #include "graph/ops/known.h"
+
+#include <string.h>
 
 /* One of its lists; elements may be open. */
 struct numbers {
@@ -16,7 +18,7 @@ static struct numbers numbers_of(const struct opview *o, const char *attr, uint3
     const struct elems *e;
     size_t len;
 
-    if (o->n->opset < 10 && o->n->domain[0] == '\0') {
+    if (o->n->opset < 10 && o->n->domain[0] == '\0' && strcmp(o->n->op_type, "Slice") == 0) {
         l.v = node_attr_ints(o->n, attr, &len);
         l.n = (int64_t)len;
     } else {
