@@ -108,7 +108,8 @@ Refused of com.microsoft, and why:
 | PagedAttention, PackedAttention, PackedMultiHeadAttention, DecoderMaskedSelfAttention, GatedRelativePositionBias, LongformerAttention, RemovePadding, RestorePadding, GemmFloat8, QOrdered..., NhwcConv, BiasDropout, Rfft, Irfft, ComplexMul | ONNX Runtime has them on GPUs alone |
 | EPContext, Snpe | something that was compiled for one accelerator |
 | BeamSearch, GreedySearch, Sampling, WhisperBeamSearch | generation as one operator: `opmeter run --generate` measures the decoder inside |
-| DecoderMaskedMultiHeadAttention, SparseAttention, AttnLSTM, WordConvEmbedding, Tokenizer, MatMulInteger16, MatMulFpQ4, SparseToDenseMatMul, MaxpoolWithMask, BifurcationDetector, SampleOp | none yet |
+| NhwcFusedConv, GemmFastGelu | ONNX Runtime has them on one kind of processor or GPU alone |
+| AttnLSTM, MatMulFpQ4, SparseToDenseMatMul, SampleOp | none yet |
 | QLinearConv and pools with `channels_last` | none yet: what ONNX Runtime saves after the optimisations for its own machine |
 
 Written by `tools/check_docs.py --update` from `src/graph/ops/ops.def` and `src/engine/native/kernels.def`.
@@ -128,6 +129,10 @@ def operators():
     rows = (ROOT / "src" / "engine" / "native" / "kernels.def").read_text(encoding="utf-8")
     for name, domain, first, last in re.findall(r'^OPERATOR\((\w+), +"([^"]*)", (\d+), (\d+),', rows, re.M):
         runs.setdefault((domain, name), []).append((int(first), int(last)))
+    refused = [line.split("|")[1] for line in OPERATORS.splitlines() if line.startswith("| ") and "`" not in line.split("|")[1]]
+    for name in re.findall(r"\w+", " ".join(refused)):
+        if ("com.microsoft", name) in runs:
+            sys.exit(f"tools/check_docs.py: {name} is named as refused, but kernels.def has it")
     lines = [OPERATORS]
     for domain in sorted(known):
         names = sorted(set(known[domain]))

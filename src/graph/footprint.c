@@ -20,8 +20,23 @@ static int64_t value_bytes(const struct value *v)
     return v->kind == VALUE_TENSOR ? shape_bytes(&v->shape, v->type) : -1;
 }
 
-static int64_t read_bytes(const struct graph *g, const struct node *n, enum op_reads reads)
+/* Of a table of positions a row for each token of input 0, [batch, tokens, width] or
+ * [batch, heads, tokens, width], or all of it if that is less. */
+static int64_t rows_bytes(const struct graph *g, const struct node *n, const struct value *table)
 {
+    const struct shape *x = node_in_shape(g, n, 0);
+    int64_t all = value_bytes(table), rows = shape_at(&table->shape, 0), tokens;
+
+    if (table->shape.rank != 2 || rows <= 0 || all < 0 || (x->rank != 3 && x->rank != 4))
+        return all;
+    tokens = count_mul(shape_at(x, 0), shape_at(x, x->rank - 2));
+    return tokens < 0 ? -1 : all / rows * MIN(rows, tokens);
+}
+
+static int64_t read_bytes(const struct graph *g, const struct node *n, const struct op_info *info)
+{
+    enum op_reads reads = info ? info->flops.reads : READS_ALL;
+    uint32_t tables = info ? (uint32_t)info->flops.rows : 0;
     int64_t sum = 0;
 
     if (reads == READS_NONE)
@@ -32,7 +47,11 @@ static int64_t read_bytes(const struct graph *g, const struct node *n, enum op_r
 
         for (uint32_t k = 0; k < MIN(i, 64u) && v; k++)
             again = again || n->in[k] == n->in[i];
-        if (v && !again)
+        if (!v || again)
+            continue;
+        if (tables && (i == tables || i == tables + 1))
+            sum = count_add(sum, rows_bytes(g, n, v));
+        else
             sum = count_add(sum,
                             i == 0 && y && reads == READS_PART ? value_bytes(y) : value_bytes(v));
     }
@@ -100,7 +119,7 @@ void node_footprint(const struct graph *g, const struct node *n, struct footprin
     const struct op_info *info = op_of(n);
 
     *out = (struct footprint){ .flops = info ? info->flops.fn(g, n, info->flops.cost) : -1,
-                               .read_bytes = read_bytes(g, n, info ? info->flops.reads : READS_ALL),
+                               .read_bytes = read_bytes(g, n, info),
                                .write_bytes = write_bytes(g, n),
                                .weight_slot = weight_slot(g, n, info) };
 }

@@ -16,17 +16,21 @@
     {            \
         1, n     \
     }
-#define FLOPS(fn, cost)     \
-    {                       \
-        fn, cost, READS_ALL \
+#define FLOPS(fn, cost)        \
+    {                          \
+        fn, cost, READS_ALL, 0 \
     }
-#define FLOPS_PART(fn, cost) \
+#define FLOPS_PART(fn, cost)    \
+    {                           \
+        fn, cost, READS_PART, 0 \
+    }
+#define FLOPS_SHAPE(fn)      \
     {                        \
-        fn, cost, READS_PART \
+        fn, 0, READS_NONE, 0 \
     }
-#define FLOPS_SHAPE(fn)   \
-    {                     \
-        fn, 0, READS_NONE \
+#define FLOPS_ROWS(fn, cost, slot) \
+    {                              \
+        fn, cost, READS_ALL, slot  \
     }
 #define WEIGHT(slot, axis) \
     {                      \

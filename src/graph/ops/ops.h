@@ -68,6 +68,7 @@ struct op_info {
         flops_fn *fn;
         int cost; /* what fn makes of it; usually per element */
         enum op_reads reads;
+        int rows; /* of inputs `rows` and the next it reads a row for each token; 0: of none */
     } flops;
     struct {
         int slot; /* the input that holds learnt weights if it is a constant, or -1 */
@@ -143,6 +144,7 @@ int64_t shape_at(const struct shape *s, int i);
 #define FLOPS(fn, cost) flops_fn fn;
 #define FLOPS_PART(fn, cost) flops_fn fn;
 #define FLOPS_SHAPE(fn) flops_fn fn;
+#define FLOPS_ROWS(fn, cost, slot) flops_fn fn;
 #define WEIGHT(slot, axis) axis_fn axis;
 #define WEIGHT_EITHER(slot, axis) axis_fn axis;
 #define NO_WEIGHT
@@ -154,6 +156,7 @@ int64_t shape_at(const struct shape *s, int i);
 #undef FLOPS
 #undef FLOPS_PART
 #undef FLOPS_SHAPE
+#undef FLOPS_ROWS
 #undef WEIGHT
 #undef WEIGHT_EITHER
 #undef NO_WEIGHT
