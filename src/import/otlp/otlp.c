@@ -224,11 +224,12 @@ static int by_time(const void *a, const void *b)
  * of than were made (senders keep so many events of a span), single ones are not known. */
 static size_t sort_tokens(struct otlp *o)
 {
-    int64_t *token = o->token + o->first_token;
     size_t n = o->ntoken - o->first_token, early = 0;
+    int64_t *token;
 
     if (!n)
         return 0;
+    token = o->token + o->first_token;
     qsort(token, n, sizeof(*token), by_time);
     while (early < n && token[early] < o->span.start_ns)
         early++;
