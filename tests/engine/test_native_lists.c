@@ -60,7 +60,8 @@ static void concat_and_split(void **state)
     static const char *const both[] = { "a b=", "=", "  c=" };
     static const char *const by_space[] = { "a", "b=", "=", "", "c=", "" };
     static const int64_t counts[] = { 2, 1, 1 };
-    struct tensor_string in_words[] = { TEXT("a b"), TEXT(""), TEXT("  c") }, eq = TEXT("=");
+    _Alignas(64) struct tensor_string in_words[] = { TEXT("a b"), TEXT(""), TEXT("  c") },
+                                      eq = TEXT("=");
     struct engine_tensor in[2] = { words(in_words, 3), words(&eq, 1) }, out[3];
     int64_t three = 3, one = 1;
     struct make mk = { 0 };
@@ -84,7 +85,8 @@ static void concat_and_split(void **state)
 static void equal_words(void **state)
 {
     static const uint8_t want[] = { 1, 0, 0 };
-    struct tensor_string in_words[] = { TEXT("a"), TEXT(""), TEXT("ab") }, a = TEXT("a");
+    _Alignas(64) struct tensor_string in_words[] = { TEXT("a"), TEXT(""), TEXT("ab") },
+                                      a = TEXT("a");
     struct engine_tensor in[2] = { words(in_words, 3), words(&a, 1) }, out;
     int64_t three = 3, one = 1;
     struct make mk = { 0 };
@@ -104,7 +106,7 @@ static void equal_words(void **state)
 static void split_by(void **state)
 {
     static const char *const want[] = { "o", "n", "-x-", "", "", "n---x" };
-    struct tensor_string in_words[] = { TEXT("o-n--x-"), TEXT("--n---x") };
+    _Alignas(64) struct tensor_string in_words[] = { TEXT("o-n--x-"), TEXT("--n---x") };
     struct engine_tensor in = words(in_words, 2), out[2];
     int64_t two = 2;
     struct make mk = { 0 };
@@ -125,9 +127,9 @@ static void normalizes(void **state)
 {
     static const char *const want[] = { "ÉTÉ", "\xff"
                                                "B" };
-    struct tensor_string in_words[] = { TEXT("été"), TEXT("STOP"),
-                                        TEXT("\xff"
-                                             "b") };
+    _Alignas(64) struct tensor_string in_words[] = { TEXT("été"), TEXT("STOP"),
+                                                     TEXT("\xff"
+                                                          "b") };
     struct engine_tensor in = words(in_words, 3), out;
     int64_t three = 3;
     struct make mk = { 0 };
@@ -147,7 +149,7 @@ static void normalizes(void **state)
 static void labels(void **state)
 {
     static const char *const want[] = { "none", "cat", "dog" };
-    struct tensor_string in_words[] = { TEXT("dog"), TEXT("cat"), TEXT("eel") };
+    _Alignas(64) struct tensor_string in_words[] = { TEXT("dog"), TEXT("cat"), TEXT("eel") };
     struct engine_tensor in = words(in_words, 3), out;
     int64_t three = 3, turned[3] = { 2, 1, 0 };
     struct make mk = { 0 };
